@@ -15,6 +15,7 @@
     one.append(...children);
     return one;
   };
+  const setUps = Object.entries(data.shared);
   // What is shown: that of the report, or the answer to an edit.
   let shown = { steps: data.steps, lines: data.lines, stop: data.stop, isEdited: false };
   let axis = null, moveTo = null, search = null;
@@ -29,6 +30,14 @@
     }
     const full = spent.indexOf(Math.max(...spent));
     return spent.findIndex((cost, step) => step >= full && cost <= room);
+  }
+
+  // The set-ups that each step pays or gives back.
+  function setUpsPaid(steps) {
+    const shared = shown.shared ?? setUps;
+    return steps.map((step, at) => at === 0 ? [] : shared.filter(([, [, groups]]) =>
+      groups.some((name) => step.groups.includes(name))
+        !== groups.some((name) => steps[at - 1].groups.includes(name))).map(([name]) => name));
   }
 
   function draw() {
@@ -46,8 +55,9 @@
       points.push({ spent: at.spent, value: at.r2, kind: "chosen", name: data.chosen.why,
         legend: data.chosen.why });
     }
-    const names = steps.map((step) => step.group === null ? null
-      : (step.action === "remove" ? "\u2212 " : "") + step.group);
+    const paid = setUpsPaid(steps);
+    const names = steps.map((step, at) => step.group === null ? null
+      : (step.action === "remove" ? "\u2212 " : "") + [step.group, ...paid[at]].join(" + "));
     moveTo = drawChart(byId("chart"), { lines, names, points, axis, titles: data.titles,
       words: data.words });
   }
@@ -60,10 +70,11 @@
     put("r2", number(step.r2), step.r2);
     const held = step.held === null || step.held === undefined ? "not known" : number(step.held);
     put("held", held + (step.error ? ` \u00b1 ${number(step.error, 2)}` : ""), step.held);
+    const also = next ? setUpsPaid([step, next])[1].map((name) => ` with ${name}`).join("") : "";
     put("next", !next ? `nothing: ${shown.stop}`
       : next.action === "add"
-        ? `${next.group}, for ${money(next.cost)}: ${number(100 * next.gain)} % more explained`
-        : `give back ${next.group}, which frees ${money(next.cost)}: `
+        ? `${next.group}${also}, for ${money(next.cost)}: ${number(100 * next.gain)} % more explained`
+        : `give back ${next.group}${also}, which frees ${money(next.cost)}: `
           + `${number(-100 * next.gain)} % less explained`, next ? next.gain : null);
     const better = shown.isEdited ? undefined : data.best
       .filter((set) => set.spent <= limit * (1 + data.slack) && set.r2 > step.r2 + 0.0005)
@@ -98,6 +109,7 @@
   // The code of what is shown.
   const python = (value) => value instanceof Map
     ? `{${[...value].map(([name, one]) => `${python(name)}: ${python(one)}`).join(", ")}}`
+    : value?.constructor === Object ? python(new Map(Object.entries(value)))
     : Array.isArray(value) ? `[${value.map(python).join(", ")}]` : JSON.stringify(value);
   function call(name, places, named) {
     const parts = [...places, ...[...named].map(([key, text]) => `${key}=${text}`)];
@@ -109,8 +121,10 @@
     const { code } = data, last = at === stepWithin(Infinity);
     const [fields, options] = [new Map(code.fields), new Map(code.options)];
     if (shown.isEdited) {
-      const own = edits(), kept = code.groups.filter(([name]) => !own.exclude.includes(name));
-      if (own.exclude.length) { fields.set("groups", python(new Map(kept))); }
+      const own = edits(), kept = code.groups.filter(([name]) => !shown.excluded.includes(name));
+      if (shown.excluded.length) { fields.set("groups", python(new Map(kept))); }
+      ["shared", "needs", "one_of", "limits"].forEach((name) => fields.delete(name));
+      Object.entries(shown.told).forEach(([name, value]) => fields.set(name, python(value)));
       fields.set("costs", python(new Map(kept.map(([name]) => [name, own.costs.get(name)]))));
       own.always.length ? fields.set("always", python(own.always)) : fields.delete("always");
       own.ridge ? fields.set("ridge", python(own.ridge)) : fields.delete("ridge");
@@ -156,12 +170,15 @@
   const cost = (name) => shown.costs ? shown.costs.get(name) : costOf.get(name);
   function edits() {
     const value = (input) => input.value === "" ? NaN : Number(input.value);
-    const lines = [...byId("uses").rows];
+    const all = [...byId("uses").rows];
+    const [lines, others] = [true, false].map((is) => all.filter((line) => "group" in line.dataset === is));
     const use = new Map(lines.map((line) => [line.dataset.group, line.querySelector("select").value]));
     const asked = data.ask.groups.map(([name]) => name);
     const before = data.ask.options.always ?? [];
     return {
       costs: new Map(lines.map((line) => [line.dataset.group, value(line.querySelector("input"))])),
+      shared: setUps.map(([name, [, groups]], at) =>
+        [name, [value(others[at].querySelector("input")), groups]]),
       always: [...before, ...asked.filter((name) => !before.includes(name))]
         .filter((name) => use.get(name) === "always"),
       exclude: asked.filter((name) => use.get(name) === "exclude"),
@@ -200,11 +217,14 @@
     } else {
       const groups = data.ask.groups;
       const options = { ...data.ask.options, groups, always: own.always, exclude: own.exclude,
-        costs: groups.map(([name]) => [name, own.costs.get(name)]), ridge: own.ridge };
+        costs: groups.map(([name]) => [name, own.costs.get(name)]), ridge: own.ridge,
+        shared: Object.fromEntries(own.shared) };
       if (own.rule !== null) { options.rule = own.rule; }
       if (own.budget !== undefined) { options.budget = own.budget; }
+      // A set-up is shared out evenly, as the bound has it.
       const kept = groups.filter(([name]) => !own.exclude.includes(name))
-        .map(([name]) => own.costs.get(name));
+        .map(([name]) => own.shared.reduce((sum, [, [one, who]]) =>
+          sum + (who.includes(name) ? one / who.length : 0), own.costs.get(name)));
       // The curve of the report stays beside that of the edit.
       const all = Math.max(...data.steps.map((step) => step.spent),
         kept.reduce((sum, one) => sum + one, 0));
@@ -217,7 +237,8 @@
         const before = { name: "as reported", spent: data.steps.map((step) => step.spent),
           value: data.steps.map((step) => step.r2) };
         shown = { steps, lines: [bound, before], stop: data.stops[found.stop], isEdited: true,
-          costs: own.costs, all };
+          costs: own.costs, shared: own.shared, excluded: found.excluded, told: found.conditions,
+          all };
       } catch (error) {
         byId("refusal").textContent = error.message;
         return;
@@ -236,21 +257,26 @@
     slider.value = Math.min(axis.place(limit), 1) * slider.max;
     show(limit);
   }
+  function priceBox(name, cost) {
+    const input = element("input", { type: "number", min: "0", step: "any", value: cost });
+    input.setAttribute("aria-label", `cost of ${name}`);
+    return input;
+  }
   function offer() {
     const uses = [["free", "may be taken"], ["always", "required"], ["exclude", "excluded"]];
     const always = data.ask.options.always ?? [];
     byId("uses").append(...data.groups.map((group) => {
-      const input = element("input", { type: "number", min: "0", step: "any", value: group.cost });
-      input.setAttribute("aria-label", `cost of ${group.name}`);
       const select = element("select", {}, ...uses.map(([value, text]) =>
         element("option", { value, textContent: text })));
       select.setAttribute("aria-label", `use of ${group.name}`);
       select.value = always.includes(group.name) ? "always" : "free";
       const line = element("tr", {}, element("td", { textContent: group.name }),
-        element("td", {}, input), element("td", {}, select));
+        element("td", {}, priceBox(group.name, group.cost)), element("td", {}, select));
       line.dataset.group = group.name;
       return line;
-    }));
+    }), ...setUps.map(([name, [cost, groups]]) => element("tr", {},
+      element("td", { textContent: name }), element("td", {}, priceBox(name, cost)),
+      element("td", { textContent: `once, with the first of ${groups.join(", ")}` }))));
     const rule = byId("rule");
     rule.append(...data.ask.rules.map(([value, text]) => element("option", { value, textContent: text })));
     rule.value = data.ask.rule ?? "";

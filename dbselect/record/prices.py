@@ -419,16 +419,20 @@ class Prices:
         return self._counted(back)
 
     def from_below(self) -> Vector:
-        """Return costs whose sum over any groups is at most what these cost together.
+        """Return costs whose sum over any groups is at most what these cost with what they need.
 
-        Each set-up is shared out evenly; a group that costs nothing then costs very little.
+        An item is shared out evenly among the groups that pay it, or need one that does; a group
+        that costs nothing then costs very little.
         """
         if self.are_sums:
             return self.costs
-        assert self.arrays is not None
-        prices, parts, ends = self.arrays
-        shares = prices / np.maximum(np.bincount(parts, minlength=len(prices)), 1)
-        return self._counted(np.add.reduceat(shares[parts], ends[:-1]))
+        each = [
+            np.unique(np.concatenate([self._parts[one] for one in self.closed([group])]))
+            for group in range(len(self._parts))
+        ]
+        counts = np.bincount(np.concatenate(each), minlength=len(self._items))
+        shares = self._items / np.maximum(counts, 1)
+        return self._counted(np.array([shares[items].sum() for items in each]))
 
     def _counted(self, costs: Vector) -> Vector:
         return np.asarray(

@@ -3,7 +3,7 @@
 import json
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import polars as pl
@@ -12,6 +12,7 @@ from dbselect.errors import DbselectError, RecordError
 from dbselect.linear.information import SIGNS
 from dbselect.objectives.score import Score
 from dbselect.options.kinds import FRACTION, POSITIVE, one_of
+from dbselect.record.prices import Conditions, Shared, checked
 from dbselect.record.terms import Terms
 from dbselect.spec.spec import Spec, answer_of, problem_of
 
@@ -30,6 +31,7 @@ class Call:
     method : name of the method
     options : options that differ from their defaults, by name
     of_gram : whether the source was a Gram, which has columns and terms that the table lacks
+    shared : set-ups that ``with_costs`` put in the place of those of the problem; None = it did not
 
     Examples
     --------
@@ -47,12 +49,19 @@ class Call:
     method: str
     options: Mapping[str, Any] = field(default_factory=dict)
     of_gram: bool = False
+    shared: Shared | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, problem: Spec, method: str, options: Mapping[str, Any], of_gram: bool) -> "Call":
         """Return the call of a method, without rows."""
         kept = {name: value for name, value in options.items() if name not in APART}
         return cls(problem.without_rows(), method, kept, of_gram)
+
+    @property
+    def told(self) -> Conditions:
+        """The conditions on sets of groups."""
+        told = self.problem.told
+        return told if self.shared is None else replace(told, shared=self.shared)
 
     def on(self, source: Any, **options: Any) -> Any:
         """Apply the call to another source, with some options changed."""
@@ -70,6 +79,8 @@ class Call:
         if hasattr(source, "stored"):
             fields["source"] = source.stored()  # the source is a score, not a table
         search = {"method": self.method, "options": dict(self.options), "of_gram": self.of_gram}
+        if self.shared is not None:
+            search["shared"] = self.shared
         return json.dumps({"problem": fields, **search}, default=_plain)
 
     @classmethod
@@ -94,6 +105,7 @@ class Call:
                 str(record["method"]),
                 dict(record["options"]),
                 bool(record["of_gram"]),
+                None if record.get("shared") is None else checked("shared", record["shared"]) or {},
             )
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise RecordError(f"the problem of the record is damaged: {error}") from error

@@ -176,8 +176,8 @@ class JointSequence(Prefixes[JointModel]):
     def _no_criterion(self, criterion: str) -> DbselectError:
         return DataError(f"{self.gram.rows} rows are too few for criterion {criterion!r}")
 
-    def _priced(self, groups: Groups, spent: Vector) -> "JointSequence":
-        responses = {name: seq._priced(groups, spent) for name, seq in self.responses.items()}
+    def _priced(self, groups: Groups, spent: Vector, call: Call) -> "JointSequence":
+        responses = {name: seq._priced(groups, spent, call) for name, seq in self.responses.items()}
         return replace(self, rule=f"{self.rule}, at other costs", responses=responses)
 
     def _quadratic(self, what: str) -> Linear:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from dbselect._forked import check_threads
 from dbselect.errors import ArgumentError, shown, warn_of_choice
 from dbselect.linear.problem import Linear
 from dbselect.options.kinds import BUDGET, SIGNS, check_at
@@ -37,13 +38,13 @@ from dbselect.record.steps import (
     spent_after,
 )
 from dbselect.record.terms import Terms
-from dbselect.results.call import Judged
-from dbselect.results.drawing import drawn
+from dbselect.results.allocation import Per, prices_of
+from dbselect.results.call import Call, Judged
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.heights import explained_at, plateau, stopping_cost, timeliness
 from dbselect.results.prediction.fallback import predictions, served
 from dbselect.results.prediction.predict import Predicting
-from dbselect.results.prices import Per, prices_of
+from dbselect.results.report.drawing import drawn
 from dbselect.results.store import to_table
 from dbselect.spec.spec import answer_of
 
@@ -201,6 +202,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
     def to_pandas(self) -> Any:
         """Return `steps` as a DataFrame of pandas, which must be installed."""
+        check_threads()
         return self.steps.to_pandas()
 
     def _extra_step_columns(self) -> list[pl.Series]:
@@ -576,9 +578,11 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         told = self.groups.told
         if shared is not None:
             told = replace(told, shared=checked("shared", shared) or {})
+            told.check(self.groups.names)
         own = costs_of(self.groups.names, costs, told)
         groups = replace(self.groups, costs=own, told=told)
-        return self._priced(groups, spent_after(self.records, groups))
+        call = self.call if shared is None else replace(self.call, shared=told.shared)
+        return self._priced(groups, spent_after(self.records, groups), call)
 
     def why(self, group: str, budget: float | None = None) -> str:
         """Return in one sentence why the model within a budget has a group or not.
@@ -643,11 +647,11 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
             )
         return f"'{group}' costs{also} {cost:g} more; the search ended: {self.stop.value}"
 
-    def _priced(self, groups: Groups, spent: Vector) -> Self:
+    def _priced(self, groups: Groups, spent: Vector, call: Call) -> Self:
         """Return the same steps with the groups at other costs."""
         sequence: Any = self  # every family is a dataclass
         rule = f"{self.rule}, at other costs"
-        return cast(Self, replace(sequence, groups=groups, spent=spent, rule=rule))
+        return cast(Self, replace(sequence, groups=groups, spent=spent, call=call, rule=rule))
 
     def guarantee(self, cost: float | None = None) -> Guarantee:
         """Return the guaranteed share of the optimum for the greedy rule (Theorems 3.2 and 4.3).
@@ -745,7 +749,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         Raises
         ------
         ArgumentError : `worth` is not a number > 0; the models are generalised linear ones, or, for
-            ``"rmse"``, of several responses
+            ``"rmse"``, of several responses; costs are no sums
 
         Notes
         -----

@@ -237,8 +237,8 @@ class ScoreSequence(StoredFields, Prefixes[Any]):
         model: Any = self.at(cast("float | None", budget))
         return model.predict(rows)
 
-    def _priced(self, groups: Groups, spent: Vector) -> "ScoreSequence":
-        return replace(self, groups=groups, rule=f"{self.rule}, at other costs")
+    def _priced(self, groups: Groups, spent: Vector, call: Call) -> "ScoreSequence":
+        return replace(self, groups=groups, call=call, rule=f"{self.rule}, at other costs")
 
     def _criteria(self, gamma: float, penalty: float | None) -> NoReturn:
         refuse_of_score("criteria")

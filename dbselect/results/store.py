@@ -211,7 +211,7 @@ def search_parts(record: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) 
     """Read the fields of the search; the first step is the model without columns."""
     names = [group["name"] for group in record["groups"]]
     call = Call.from_json(record["problem"])
-    told = call.problem.told.only(names)
+    told = call.told.only(names)
     groups = Groups(
         {group["name"]: _texts(group["columns"]) for group in record["groups"]},
         costs_of(names, {group["name"]: group["cost"] for group in record["groups"]}, told),

@@ -26,8 +26,8 @@ class AnytimeClassifier(ClassifierMixin, PredictingEstimator):
 
     Parameters
     ----------
-    budget, groups, costs, ridge, scale, fit_intercept, null_policy, max_levels : as in
-        `AnytimeRegressor`
+    budget, groups, costs, shared, needs, one_of, limits, ridge, scale, fit_intercept, null_policy,
+        max_levels : as in `AnytimeRegressor`
     rule : as in `dbselect.anytime_sequence` with a family; default ``"score"``, which is
         nearly as good as the exact gain and needs no refit of every group
     always, max_groups : as in `dbselect.anytime_sequence`

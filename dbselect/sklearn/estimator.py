@@ -12,6 +12,8 @@ from dbselect.errors import ArgumentError, LeftOutWarning, warn_caller
 from dbselect.options.kinds import COUNT, is_whole, one_of
 from dbselect.pages.html import listed
 from dbselect.problem.problem import Problem
+from dbselect.record.policies import refuse_em
+from dbselect.record.prices import CONDITIONS
 from dbselect.record.steps import longest_within, uninterrupted
 from dbselect.results.glm.sequence import GlmSequence, Precision
 from dbselect.results.joint import AnySequence, JointSequence
@@ -33,6 +35,10 @@ class GroupedEstimator(BaseEstimator):
     _: KW_ONLY
     groups: Any = None
     costs: Any = None
+    shared: Any = None
+    needs: Any = None
+    one_of: Any = None
+    limits: Any = None
     ridge: float = 0.0
     scale: bool = True
     fit_intercept: bool = True
@@ -52,6 +58,11 @@ class GroupedEstimator(BaseEstimator):
             X, names = X.drop(many), [name for name in names if name not in many]
         training = Training(X[kept], y[kept], weight, names, self.null_policy, levels)
         cv = getattr(self, "cv", None)
+        if cv is not None:
+            refuse_em(
+                self.null_policy,
+                "with cv it would fill rows that are held out by their own target; give a budget",
+            )
         return training, splits_of(cv, y, kept, classifier=classifier)
 
     def _problem(self, training: Training, family: str = "gaussian") -> Problem:
@@ -63,6 +74,7 @@ class GroupedEstimator(BaseEstimator):
             targets if len(targets) > 1 else targets[0],
             columns_of_groups(self.groups, training.names),
             self.costs,
+            **{name: getattr(self, name) for name in CONDITIONS},
             family=family,
             weight=None if is_linear else training.weight_name,
             null_policy="skip" if is_linear else self.null_policy,

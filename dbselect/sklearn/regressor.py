@@ -26,10 +26,12 @@ class AnytimeRegressor(RegressorMixin, PredictingEstimator):
     groups : None, one group per column; ``"prefix"``, one group per transformer of a
         ColumnTransformer; or name -> columns, globs or numbers from 0
     costs : name of a group -> cost > 0; default 1 each
+    shared, needs, one_of, limits : conditions on sets of groups, as in `dbselect.Problem`
     ridge, scale : as in `dbselect.anytime_sequence`
     fit_intercept : False for models through the origin
     null_policy : policy for missing values, as in `dbselect.Problem`; default ``"indicator"``:
-        0, with a column of the same group that is 1 there
+        0, with a column of the same group that is 1 there; with ``"em"`` a row is predicted from
+        the groups that it has
     max_levels : most levels of a column of text; one of more is left out, with a warning
     rule, always, max_groups : as in `dbselect.anytime_sequence`
     cv : as in GridSearchCV, to choose the prefix whose cost as budget explains most on held-out

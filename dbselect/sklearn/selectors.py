@@ -70,8 +70,8 @@ class AnytimeSelector(GramSelector, AnytimeEstimator):
 
     Parameters
     ----------
-    budget, groups, costs, ridge, scale, fit_intercept, null_policy, max_levels : as in
-        `AnytimeRegressor`
+    budget, groups, costs, shared, needs, one_of, limits, ridge, scale, fit_intercept, null_policy,
+        max_levels : as in `AnytimeRegressor`
     rule, always, max_groups, cv, choice : as in `AnytimeRegressor`
 
     Attributes
@@ -109,8 +109,8 @@ class FoBaSelector(GramSelector, SequenceEstimator):
     Parameters
     ----------
     epsilon : share of the target's variance that a group must gain, >= 0
-    groups, costs, ridge, scale, fit_intercept, null_policy, max_levels : as in
-        `AnytimeRegressor`
+    groups, costs, shared, needs, one_of, limits, ridge, scale, fit_intercept, null_policy,
+        max_levels : as in `AnytimeRegressor`
     rule, budget, always : as in `dbselect.foba`
     nu : share of a gain that a removal may lose, in (0, 1)
     backward, max_steps : as in `dbselect.foba`
@@ -151,8 +151,8 @@ class SGHTSelector(GramSelector):
     Parameters
     ----------
     max_columns, max_groups : limits; default: half of all, at least 1, as in RFE
-    groups, costs, ridge, scale, fit_intercept, null_policy, max_levels : as in
-        `AnytimeRegressor`
+    groups, costs, shared, needs, one_of, limits, ridge, scale, fit_intercept, null_policy,
+        max_levels : as in `AnytimeRegressor`
     variant, start, refit, polish, tol, max_iter : as in `dbselect.sght`
 
     Attributes

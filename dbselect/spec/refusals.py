@@ -96,7 +96,11 @@ REFUSED: dict[str, dict[str, str]] = {
         "gram": _WHOLE,
     },
     "anytime_tables": {
-        **_CONDITIONS,
+        **dict.fromkeys(
+            CONDITIONS,
+            "{method} reads one table after another and prices each on its own: join those of a "
+            "set-up, and anytime_sequence prices their columns together",
+        ),
         "target": ONE_TARGET,
         "family": "what a table adds is summed by its key, which holds for least squares only",
         "gram": "the Gram matrix of facts and candidates is never made whole",

@@ -320,6 +320,55 @@ def shown_budget(browser: Any) -> str:
 
 
 @has_module
+def test_prices_that_are_no_sums_are_edited_and_answered_as_python_answers_them(
+    browser, asked, tmp_path
+):
+    frame, groups, costs = asked
+    costs |= {"d": 0.0}
+    told: dict[str, Any] = {
+        "shared": {"draw": (2.0, ["d", "2"]), "visit": (1.5, ["10", "2"])},
+        "needs": {"2": ["d"]},
+        "one_of": [["10", "</script><b>"]],
+        "limits": {"ms": ({"10": 4.0, "2": 1.0}, 5.0, "sum")},
+    }
+    problem = ds.Problem(frame, "y", groups, costs, **told)
+    problem.anytime_sequence().report(tmp_path / "r.html", source=frame)
+    opened(browser, tmp_path / "r.html")
+
+    def assert_answers(of: Any) -> None:
+        seq = of.anytime_sequence()
+        assert shown(browser, "refusal") == ""
+        for budget in [0.0, *(seq.spent + 0.01)]:
+            type_budget(browser, float(budget))
+            assert_shows(browser, seq, float(budget))
+        names: dict[str, Any] = {"table": frame}
+        exec(browser.find_element("id", "python").get_property("textContent"), names)
+        assert names["seq"].steps["group"].to_list() == seq.steps["group"].to_list()
+        assert names["seq"].spent == pytest.approx(seq.spent)
+
+    assert_answers(problem)
+    type_budget(browser, 0.0)
+    assert "10 with visit, for 4.5" in shown(browser, "next")
+    edit(browser, "10", "input", "0.1")
+    cheap = costs | {"10": 0.1}
+    assert_answers(problem.replace(costs=cheap))
+    box = browser.find_element("css selector", "input[aria-label='cost of draw']")
+    choose(browser, box, "0.25")
+    told["shared"] |= {"draw": (0.25, ["d", "2"])}
+    assert_answers(problem.replace(costs=cheap, shared=told["shared"]))
+    # What needs a group that is excluded goes with it.
+    edit(browser, "d", "select", "exclude")
+    kept = ["10", "</script><b>"]
+    assert_answers(ds.Problem(
+        frame, "y", {name: groups[name] for name in kept}, {name: cheap[name] for name in kept},
+        shared={"visit": (1.5, ["10"])}, one_of=told["one_of"],
+    ))  # fmt: skip
+    choose(browser, box, "-1")
+    assert "it must have a cost > 0 and the groups that share it" in shown(browser, "refusal")
+    assert not browser.get_log("browser")
+
+
+@has_module
 def test_a_budget_may_limit_the_search_itself(browser, asked, tmp_path):
     frame, groups, costs = asked
     problem = ds.Problem(frame, "y", groups, costs, ridge=0.1)

@@ -222,6 +222,7 @@ def test_every_public_name_of_a_model_works(family, step, tmp_path):
     # The mean of an exposure is not known.
     several |= {"contributions"} if family == "poisson" and step else set()
     # A prefix of a family keeps standard errors alone.
+    several |= {"constraint"} if family == "linear" else set()
     several |= set() if family in ("linear", "joint") else {"covariance"}
     assert set(refused) == without | several
 
@@ -267,6 +268,10 @@ def test_an_order_at_other_costs_has_the_same_models(family):
         assert other.at(other.spent[step]).spent == other.spent[step]
     with pytest.raises(ds.errors.GroupError, match="has no cost"):
         seq.with_costs({"x": 1.0})
+    shared = seq.with_costs(costs | {"emb": 0.0}, shared={"set": (2.0, ["emb", "noise"])})
+    assert shared.spent[-1] == 0.5 + 8.0 + 1.0 + 2.0
+    with pytest.raises(ds.errors.GroupError, match="unknown group 'no'"):
+        seq.with_costs(costs, shared={"set": (2.0, ["no"])})
 
 
 @families

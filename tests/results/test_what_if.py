@@ -119,6 +119,23 @@ def test_other_methods_are_those_of_python(package, method):
     assert_equal(found, getattr(ds, method)(frame, "y", **own))
 
 
+def test_conditions_are_those_of_python(package):
+    questions, expected = [], []
+    for seed in range(12):
+        frame, options = draw(seed)
+        options |= {"always": [], "budget": 9.0}
+        first, *others = options["groups"]
+        options |= {
+            "shared": {"set": [1.5, [first, others[0]]]}, "needs": {others[-1]: [first]},
+            "limits": {"ms": {"costs": {first: 2.0, others[0]: 3.0}, "limit": 4, "how": "max"}},
+        }  # fmt: skip
+        record = ds.gram(frame).to_struct()
+        questions.append({"record": record, "target": "y", "options": pairs(options)})
+        expected.append(ds.anytime_sequence(frame, "y", **options))
+    for found, seq in zip(answers(package, questions), expected, strict=True):
+        assert_equal(found, seq)
+
+
 def test_a_group_that_is_excluded_is_no_group(package):
     frame, options = draw(5)
     left = next(name for name in options["groups"] if name not in options["always"])

@@ -56,7 +56,7 @@ def fields(terms: Terms) -> dict:
 @pytest.mark.parametrize("seed", range(500))
 def test_the_best_set_is_that_of_all_sets(seed):
     rng = np.random.default_rng(seed)
-    sizes = (1,) * int(rng.integers(4, 9)) + (2, 3)
+    sizes = (1,) * int(rng.integers(4, 13, 2).min()) + (2, 3)
     ridge = float(rng.choice([0.0, 0.1]))
     problem = random_problem(rng, sizes=sizes, ridge=ridge)
     names, terms = list(problem.groups), random_terms(rng, problem)
@@ -80,6 +80,39 @@ def test_the_best_set_is_that_of_all_sets(seed):
     assert found.spent == pytest.approx(terms.price(found.groups))
     tied = allowed & (every.explained >= most - TIE)
     assert found.spent == pytest.approx(price[tied].min(), abs=1e-6)
+    near = ds.near_best(
+        problem.gram, "y", budget, problem.names, within=0.05, limit=5000, always=always[-1:],
+        ridge=ridge, **fields(terms),
+    )  # fmt: skip
+    listed = {frozenset(groups) for groups in near.table["groups"]}
+    error = TIE + every.error
+    for held, value in zip(
+        itertools.compress(sets, allowed), every.explained[allowed], strict=True
+    ):
+        if abs(value - 0.95 * most) > error:
+            assert (frozenset(held) in listed) == (value > 0.95 * most)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_break_even_price_is_the_highest_at_which_some_set_with_the_group_wins(seed):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, sizes=(1, 2, 1, 1, 1))
+    names, terms = list(problem.groups), random_terms(rng, problem)
+    every = subsets(problem.table, problem.groups, terms.costs)
+    sets = [[name for name, has in zip(names, held, strict=True) if has] for held in every.held]
+    budget = rng.uniform(0.3, 0.8) * terms.price(names)
+    found = ds.Problem(problem.gram, "y", problem.names, **fields(terms)).break_even(budget)
+    for name, price in found.rows():
+        free = replace(terms, costs={**terms.costs, name: 0.0})
+        rival, bought = -1.0, []
+        for held, value in zip(sets, every.explained, strict=True):
+            if name not in held and terms.allow(held) and terms.price(held) <= budget:
+                rival = max(rival, value)
+        for held, value in zip(sets, every.explained, strict=True):
+            left = budget - free.price(held)
+            if name in held and terms.allow(held) and left > 0 and value > rival + TIE:
+                bought.append(left)
+        assert price == pytest.approx(max(bought, default=0.0), abs=1e-6 * budget), name
 
 
 @pytest.mark.sample(20)
@@ -111,6 +144,25 @@ def test_passes_over_the_rows_take_the_same_steps():
             assert found[name].to_list() == pytest.approx(expected[name].to_list()), name
 
 
+@pytest.mark.sample(8)
+@pytest.mark.parametrize("method", ["anytime_sequence", "foba", "floating", "greedy"])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_lazy_gram_takes_the_same_steps(seed, method):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, sizes=(1, 3, 2, 1, 2, 1))
+    terms = random_terms(rng, problem)
+    limit = {"k": 3} if method == "greedy" else {"budget": terms.price(list(problem.groups)) / 2}
+    frame = problem.table.frame.drop("w")
+    lazy, whole = (
+        getattr(ds, method)(frame, "y", problem.names, gram=gram, **limit, **fields(terms))
+        for gram in ("lazy", "full")
+    )
+    assert lazy.groups == whole.groups if method == "greedy" else (
+        lazy.steps["group"].to_list() == whole.steps["group"].to_list()
+    )  # fmt: skip
+    np.testing.assert_allclose(lazy.spent, whole.spent)
+
+
 @pytest.mark.parametrize("method", ["foba", "backward", "floating", "step", "anytime_sequence"])
 @pytest.mark.parametrize("seed", range(12))
 def test_every_walk_holds_only_what_may_be_bought_and_pays_for_it_once(seed, method):
@@ -128,6 +180,22 @@ def test_every_walk_holds_only_what_may_be_bought_and_pays_for_it_once(seed, met
         assert terms.allow(held)
         assert step["spent"] == pytest.approx(terms.price(held))
         assert step["cost"] == pytest.approx(abs(terms.price(held) - before))
+
+
+@pytest.mark.sample(10)
+@pytest.mark.parametrize("seed", range(100))
+def test_no_set_that_may_be_bought_explains_more_than_the_certificate_says(seed):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, sizes=(1, 3, 2, 1, 2, 1))
+    terms = random_terms(rng, problem)
+    every = subsets(problem.table, problem.groups, terms.costs)
+    sets = [list(itertools.compress(problem.groups, held)) for held in every.held]
+    allowed = np.array([terms.allow(held) for held in sets])
+    price = np.array([terms.price(held) for held in sets])
+    found = ds.anytime_sequence(problem.gram, "y", problem.names, **fields(terms))
+    budgets = np.linspace(0, price.max(), 9)
+    for budget, bound in zip(budgets, found.certificate(budgets)["bound"], strict=True):
+        assert bound >= every.explained[allowed & (price <= budget)].max() - TIE - every.error
 
 
 @pytest.mark.parametrize("seed", range(8))

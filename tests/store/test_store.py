@@ -118,7 +118,8 @@ def aliased() -> ds.results.Sequence:
 
 def repriced() -> ds.results.Sequence:
     problem = random_problem(np.random.default_rng(3))
-    return problem.sequence(costs=None).with_costs(problem.costs)
+    shared = {"set": (0.5, list(problem.groups)[:2])}
+    return problem.sequence(costs=None).with_costs(problem.costs, shared=shared)
 
 
 def awkward() -> ds.results.Sequence:

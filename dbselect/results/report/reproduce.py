@@ -10,6 +10,7 @@ import polars as pl
 
 from dbselect.errors import DbselectError
 from dbselect.pages.report import Section
+from dbselect.record.prices import CONDITIONS, Conditions
 from dbselect.record.steps import longest_within
 from dbselect.results.report.what_if import METHODS
 from dbselect.results.sequence import Sequence
@@ -77,6 +78,7 @@ def code_parts(sequence: Any, source: Any) -> dict[str, Any]:
         fields |= named
     costs = dict(zip(sequence.groups.names, sequence.groups.costs.tolist(), strict=True))
     has_other_costs = sequence.rule.endswith("at other costs")
+    shared = [] if call.shared is None else [("shared", _text(call.shared))]
     groups = problem.groups or {name: [name] for name in costs}
     return {
         "before": before,
@@ -85,7 +87,7 @@ def code_parts(sequence: Any, source: Any) -> dict[str, Any]:
         "fields": [(name, _text(value)) for name, value in fields.items()],
         "method": call.method,
         "options": [(name, _text(value)) for name, value in call.options.items()],
-        "after": [_call("seq = seq.with_costs", [_text(costs)], [])] if has_other_costs else [],
+        "after": [_call("seq = seq.with_costs", [_text(costs)], shared)] if has_other_costs else [],
         "groups": [(name, [columns] if isinstance(columns, str) else list(columns))
                    for name, columns in groups.items()],
         "columns": _in_sql(sequence),
@@ -110,12 +112,23 @@ def _search_in_sql(sequence: Any) -> str | None:
     if type(sequence) is not Sequence or call.of_gram or call.method not in METHODS:
         return None
     fields = problem.changed()
-    if not set(fields) <= {"ridge", "scale", "intercept", "always"}:
+    if not set(fields) <= {"ridge", "scale", "intercept", "always", *CONDITIONS}:
         return None
-    named = {"groups": problem.groups, "costs": _costs(problem.costs), **fields, **call.options}
+    named = {"groups": problem.groups, "costs": _costs(problem.costs), **fields,
+             **_by_name(problem.told), **call.options}  # fmt: skip
     arguments = [f"{name} := {_sql(value)}" for name, value in named.items() if value is not None]
     call_text = ", ".join(["gram(your_table)", _sql(problem.target), *arguments])
     return f"LOAD dbselect;\nSELECT dbselect.{call.method}({call_text})\nFROM your_table"
+
+
+def _by_name(told: Conditions) -> dict[str, Any]:
+    """Return set-ups and limits with names for their parts, which SQL's lists cannot mix."""
+    parts = {"shared": ("cost", "groups"), "limits": ("costs", "limit", "how")}
+    return {
+        field: {name: dict(zip(keys, value, strict=True)) for name, value in told_of.items()}
+        for field, keys in parts.items()
+        if (told_of := getattr(told, field))
+    }
 
 
 def _sql(value: Any) -> str:

@@ -72,7 +72,12 @@ def search_of(sequence: Any) -> dict[str, Any] | str:
         "target": TARGET,
         "method": call.method,
         "groups": list(zip(sequence.groups.names, columns, strict=True)),
-        "options": {**fields, "always": list(call.problem.always), **call.options},
+        "options": {
+            **fields,
+            "always": list(call.problem.always),
+            **call.problem.told.renamed(str),
+            **call.options,
+        },
         "rules": [(name, RULES[name]) for name in METHODS[call.method]],
         "rule": ALIASES.get(rule, rule) if METHODS[call.method] else None,
         # A backward search has other limits than a budget.

@@ -13,12 +13,13 @@ from dbselect.linear.state import LinearState, shares_columns
 from dbselect.options.kinds import POSITIVE, TEXT, check_folder
 from dbselect.pages.html import cell_text, listed, small_curve
 from dbselect.pages.report import Section, page
+from dbselect.record.files import check_place, replacing
 from dbselect.record.groups import numbers_of
+from dbselect.record.prices import Conditions
 from dbselect.record.steps import Stop, longest_within
-from dbselect.record.writing import check_place, replacing
-from dbselect.results.drawing import HELD_OUT, MOST_RESPONSES, SAME_SHARE, held_out_curve
 from dbselect.results.glm.model import predicted
 from dbselect.results.heights import cost_of_height, flat_from
+from dbselect.results.report.drawing import HELD_OUT, MOST_RESPONSES, SAME_SHARE, held_out_curve
 from dbselect.results.report.models import steps_of
 from dbselect.results.report.reproduce import code_of, code_parts
 from dbselect.results.report.rows import checked_rows
@@ -79,6 +80,7 @@ def _page(
         "chosen": opening,
         "best": better_sets(sequence),
         "groups": _groups(sequence),
+        "shared": sequence.groups.told.renamed(str).get("shared", {}),
         "ask": search if module and isinstance(search, dict) else None,
         "stops": {stop.name: stop.value for stop in Stop},
         "unit": unit,
@@ -110,6 +112,7 @@ def _page(
 
 def _search_text(sequence: Any, unit: str) -> list[str]:
     costs = sequence.groups.costs
+    total = sequence.groups.spent(range(len(costs)))
     suffix = f" {unit}" if unit else ""
     ends = dict.fromkeys(cell_text(float(c), 3) + suffix for c in (costs.min(), costs.max()))
     call = sequence.call
@@ -126,9 +129,23 @@ def _search_text(sequence: Any, unit: str) -> list[str]:
     stop = "all groups were added" if sequence.stop is Stop.EXHAUSTED else sequence.stop.value
     return [
         f"{len(costs)} groups of {len(sequence.columns)} columns. Each group costs "
-        f"{' to '.join(ends)}; {cell_text(float(costs.sum()), 3)}{suffix} in total.",
+        f"{' to '.join(ends)}; {cell_text(total, 3)}{suffix} in total.",
+        *_conditions(sequence.groups.told, suffix),
         f"{method}{ridge}. Stopped: {stop}.",
     ]
+
+
+def _conditions(told: Conditions, suffix: str) -> list[str]:
+    """Return a sentence for each condition on sets of groups."""
+    limits = {"sum": "together", "max": "the dearest"}
+    return [
+        *(f"{name} costs {cell_text(cost, 3)}{suffix}, once, with the first of {listed(groups)}."
+          for name, (cost, groups) in told.shared.items()),
+        *(f"{name} needs {listed(needs)}." for name, needs in told.needs.items() if needs),
+        *(f"At most one of {listed(groups)}." for groups in told.one_of if len(groups) > 1),
+        *(f"Limit: {cell_text(limit, 3)} {unit}, {limits[how]}."
+          for unit, (_, limit, how) in told.limits.items()),
+    ]  # fmt: skip
 
 
 def _lines(sequence: Any, held: pl.DataFrame | None) -> list[dict[str, Any]]:
@@ -143,7 +160,7 @@ def _lines(sequence: Any, held: pl.DataFrame | None) -> list[dict[str, Any]]:
             name = str(curve["curve"][0]).replace(HELD_OUT, "held-out rows")
             lines.append(line(name, **curve.select(columns).to_dict()))
     if sequence._is_quadratic:
-        budgets = _budgets(sequence.groups.costs, float(sequence.spent.max()))
+        budgets = _budgets(sequence.groups.prices.from_below(), float(sequence.spent.max()))
         bound = sequence.certificate(budgets)["bound"].to_numpy()
         bound_line = line("bound: no groups explain more", spent=budgets, value=bound)
         lines.append(bound_line | {"isJoined": True})
@@ -206,6 +223,8 @@ def _roles(sequence: Any, worth: float | None) -> Section:
         "all others are held. Overlap: the share of this group's gain that is lost once the named "
         "group is in the model."
     ]
+    if sequence.groups.told:
+        text.append("The cost is that of the group bought first, with what it shares and needs.")
     if len(sequence.groups.names) > MOST_GROUPS:
         text.append(f"With more than {MOST_GROUPS} groups, overlap is not computed.")
     table = worth_of_groups(sequence)
@@ -256,7 +275,8 @@ def worth_of_groups(sequence: Any) -> pl.DataFrame:
     """Return the value of each group in a quadratic problem; O(J D^2), and O(D^3) for all together.
 
     Gains and losses are shares of variance, without and with all other groups; the overlap is
-    the largest share of a group's gain that is lost once another group is in the model.
+    the largest share of a group's gain that is lost once another group is in the model. The cost is
+    that of buying the group first, with its set-ups and all that it needs.
     """
     groups = sequence.groups
     state = LinearState(sequence.linear, groups.positions)
@@ -265,15 +285,15 @@ def worth_of_groups(sequence: Any) -> pl.DataFrame:
     full.add_all(list(range(len(groups.names))))
     losses = np.asarray(full.losses())
     partner, share = _partners(state, alone)
-    names = groups.names
+    names, costs = groups.names, groups.prices.offers(()).costs
     overlaps = [(names[number], part) if part >= OVERLAP else (None, None)
                 for number, part in zip(partner, share.tolist(), strict=True)]  # fmt: skip
     table = {
         "group": names,
-        "cost": groups.costs,
+        "cost": costs,
         "columns": [len(columns) for columns in groups.columns.values()],
         "gain alone": alone,
-        "gain per cost": alone / groups.costs,
+        "gain per cost": alone / costs,
         "lost without it": losses,
         "overlaps with": [name for name, _ in overlaps],
         "overlap": [part for _, part in overlaps],
@@ -334,13 +354,14 @@ def better_sets(sequence: Any) -> list[dict[str, Any]]:
         return []
     _, columns, fields = page_record(sequence)
     record = numbered(sequence.gram, sequence.columns, sequence.target)
-    always = numbers_of(problem.always, groups)
+    prices, always = groups.prices, numbers_of(problem.always, groups)
     options = {
         "groups": {str(g): names for g, names in enumerate(columns)},
         "costs": {str(g): cost for g, cost in enumerate(groups.costs.tolist())},
+        **groups.told.renamed(lambda name: str(groups.names.index(name))),
         "always": list(map(str, always)), "time_limit": SECONDS, **fields,
     }  # fmt: skip
-    least = max(float(groups.costs[always].sum()), float(groups.costs.min()))
+    least = max(prices.spent(always), float(prices.offers(()).costs.min()))
     budgets = np.concatenate([spent, np.linspace(least, spent.max(), BUDGETS)])
     budgets = np.unique(budgets[(budgets >= least) & (budgets < spent.max())])
     if len(budgets) > BUDGETS:

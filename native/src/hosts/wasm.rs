@@ -11,16 +11,17 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
 use crate::linear::bounds::upper_bounds;
+use crate::linear::fields::Fields;
 use crate::linear::problem::Gram;
 use crate::methods::Method;
 use crate::methods::given::read_request;
 use crate::methods::run::Workspace;
 use crate::methods::setup::{Plan, Request};
-use crate::methods::value::Value;
 use crate::record::gram::{RawRecord, Record};
 use crate::search::sequence::Sequence;
 use crate::search::steps::{Action, Stop, to_the_end};
 use crate::words::error::Error;
+use crate::words::value::Value;
 
 /// Memory for a text of some bytes.
 #[unsafe(no_mangle)]
@@ -105,6 +106,10 @@ struct Answer {
     condition: f64,
     budgets: Vec<f64>,
     bounds: Vec<f64>,
+    /// Groups that are left out, with those that need them.
+    excluded: Vec<String>,
+    /// The conditions on the others, by the names of their fields.
+    conditions: Map<String, Json>,
 }
 
 fn answered(question: &str) -> Result<Answer, String> {
@@ -142,8 +147,10 @@ fn answered(question: &str) -> Result<Answer, String> {
     if excluded.is_empty() {
         return searched(&request, &plan, &gram, budgets);
     }
+    let excluded = request.fields.told.with_dependents(&excluded);
     let request = without(request, &plan, &excluded)?;
-    searched(&request, &planned(&request, &record, &gram)?, &gram, budgets)
+    let found = searched(&request, &planned(&request, &record, &gram)?, &gram, budgets)?;
+    Ok(Answer { excluded, ..found })
 }
 
 impl Given {
@@ -179,7 +186,9 @@ fn without(request: Request, plan: &Plan, excluded: &[String]) -> Result<Request
     let numbers: Vec<usize> = (0..groups.names.len()).filter(kept).collect();
     let named = numbers.iter().map(|&at| (groups.names[at].clone(), columns(at)));
     let costs = numbers.iter().map(|&at| (groups.names[at].clone(), groups.costs[at]));
-    Ok(Request { groups: Some(named.collect()), costs: Some(costs.collect()), ..request })
+    let told = request.fields.told.clone().without(excluded);
+    let fields = Fields { told, ..request.fields };
+    Ok(Request { groups: Some(named.collect()), costs: Some(costs.collect()), fields, ..request })
 }
 
 fn searched(
@@ -206,6 +215,7 @@ fn searched(
         let step = found.serving(*budget);
         *bound = bound.max(if step == 0 { 0.0 } else { found.steps[step - 1].explained });
     }
+    let conditions = request.fields.told.to_json();
     let name = |&column: &usize| plan.groups.members[column].clone();
     Ok(Answer {
         steps: (0..found.spent.len()).map(|step| told(&found, plan, step)).collect(),
@@ -214,6 +224,8 @@ fn searched(
         condition: found.condition,
         budgets,
         bounds,
+        excluded: Vec::new(),
+        conditions: conditions.into_iter().map(|(name, value)| (name.to_string(), value)).collect(),
     })
 }
 
@@ -324,12 +336,32 @@ mod tests {
     }
 
     #[test]
+    fn set_ups_are_paid_once_and_what_needs_a_group_left_out_goes_with_it() {
+        let shared = json!({ "draw": { "cost": 3, "groups": ["a", "b"] } });
+        let told = asked(json!({ "costs": { "a": 0, "b": 1 }, "shared": shared }));
+        let paid: Vec<f64> = told["steps"].as_array().unwrap()[1..]
+            .iter()
+            .map(|step| step["cost"].as_f64().unwrap())
+            .collect();
+        assert_eq!(paid, [3.0, 1.0]);
+        let given = json!({ "needs": { "b": ["a"] }, "one_of": [["b"]], "shared": shared });
+        let mut left = given.clone();
+        left["exclude"] = json!(["b"]);
+        let told = asked(left);
+        assert_eq!(told["excluded"], json!(["b"]));
+        assert_eq!(told["conditions"], json!({ "shared": { "draw": [3.0, ["a"]] } }));
+        let with_need = json!({ "exclude": ["a"], "needs": { "b": ["a"] } });
+        assert!(asked(with_need)["error"].to_string().contains("there is no group"));
+    }
+
+    #[test]
     fn a_mistake_is_one_sentence() {
         for (options, expected) in [
             (json!({ "ridge": -1 }), "ridge is -1.0; it must be a number >= 0"),
             (json!({ "exclude": ["c"] }), "exclude names"),
             (json!({ "exclude": ["a"], "always": ["a"] }), "by always and by exclude"),
             (json!({ "exclude": ["a", "b"] }), "there is no group"),
+            (json!({ "exclude": ["b"], "needs": { "a": ["b"] } }), "there is no group"),
             (json!({ "budgets": 3 }), "budgets must be a list"),
         ] {
             let told = asked(options)["error"].to_string();

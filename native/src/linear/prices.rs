@@ -67,6 +67,35 @@ impl Conditions {
         all.into_iter().filter(|(_, value)| is_told(value)).collect()
     }
 
+    /// Some groups behind those that need any of them.
+    pub fn with_dependents(&self, groups: &[String]) -> Vec<String> {
+        let mut all = groups.to_vec();
+        let next = |all: &[String]| {
+            let lacks = |(name, needs): &&(String, Vec<String>)| {
+                !all.contains(name) && needs.iter().any(|need| all.contains(need))
+            };
+            self.needs.iter().find(lacks).map(|(name, _)| name.clone())
+        };
+        while let Some(name) = next(&all) {
+            all.push(name);
+        }
+        all
+    }
+
+    /// The conditions on the groups that are not left out.
+    pub fn without(mut self, out: &[String]) -> Conditions {
+        let keep = |groups: &mut Vec<String>| groups.retain(|name| !out.contains(name));
+        self.shared.iter_mut().for_each(|(_, _, groups)| keep(groups));
+        self.shared.retain(|(_, _, groups)| !groups.is_empty());
+        self.needs.retain(|(name, _)| !out.contains(name));
+        self.needs.iter_mut().for_each(|(_, needs)| keep(needs));
+        self.one_of.iter_mut().for_each(keep);
+        self.one_of.retain(|groups| !groups.is_empty());
+        let costs = self.limits.iter_mut().map(|(_, costs, ..)| costs);
+        costs.for_each(|costs| costs.retain(|(name, _)| !out.contains(name)));
+        self
+    }
+
     /// Whether a group may cost nothing on its own.
     pub fn has_set_up(&self, group: &str) -> bool {
         self.shared.iter().any(|(_, _, groups)| groups.iter().any(|name| name == group))
