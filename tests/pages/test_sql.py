@@ -17,10 +17,7 @@ COMMAND = shutil.which("duckdb", path=Path(sys.executable).parent) or shutil.whi
 PLACES = {"FLIGHTS": "examples/data/flights.parquet", "TABLES": "examples/data/nycflights13/"}
 #: Pages whose SQL is another engine's, or asks Python.
 ELSEWHERE = {
-    **dict.fromkeys(
-        [f"jobs/{name}.md" for name in ("clinic", "questionnaire", "llm-features", "sensors")],
-        "of a frame of Python",
-    ),
+    **{f"jobs/{page.name}": "of a frame of Python" for page in (ROOT / "docs").glob("jobs/*.md")},
     "guides/sum-in-a-warehouse.md": "that of a warehouse",
     "guides/keep-records-by-day.md": "of a store that Python wrote",
     "guides/predict-what-has-arrived.md": "of a predictor that Python wrote",
