@@ -157,7 +157,9 @@ class Patterns(InNotebooks, files.Stored):
         notes = [f"{self.rows:,} rows in {len(self)} patterns; on the diagonal the rows of a group.",
                 "Of a pair with 0 rows a next trial learns most."]  # fmt: skip
         if len(drawn) < len(names):
-            notes.append(f"The {len(drawn)} of {len(names)} groups with the rarest pairs are drawn.")
+            notes.append(
+                f"The {len(drawn)} of {len(names)} groups with the rarest pairs are drawn."
+            )
         frame = pl.DataFrame(cells, schema, orient="row")
         return rows_of_pairs(frame, [names[at] for at in drawn], notes)
 
