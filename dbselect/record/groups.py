@@ -225,7 +225,9 @@ def patterns_of(name: str, means: Any) -> list[str]:
         raise GroupError(f"group '{name}' is empty; it must have at least one column")
     if not all(isinstance(pattern, str) for pattern in patterns):
         by_number = [at for at in patterns if is_whole(at)]
-        text = f" by name, as '{by_number[0]}' where pandas numbers its columns" if by_number else ""
+        text = (
+            f" by name, as '{by_number[0]}' where pandas numbers its columns" if by_number else ""
+        )
         raise GroupError(f"group '{name}' is {shown(means)}; it must list columns or globs{text}")
     return patterns
 

@@ -27,6 +27,8 @@ def prices_of(
     if per == "rmse" and np.size(problem.target_spread) > 1:
         raise ArgumentError("per is 'rmse', and several responses have no common unit")
 
+    prices = groups.prices
+
     def value(explained: float) -> float:
         if per == "explained":
             return worth * explained
@@ -34,17 +36,18 @@ def prices_of(
         return worth * float(problem.target_spread) * (1.0 - float(error))
 
     def price(group: int) -> float:
-        state, spent = LinearState(problem, positions), 0.0
+        state = LinearState(problem, positions)
         without, beside = -np.inf, -np.inf
-        others = [one for one in order if one != group]
+        others = [one for one in order if group not in prices.closed([one])]
         for at in range(len(others) + 1):
             if at:
                 state.add(others[at - 1])
-                spent += groups.costs[others[at - 1]]
-            explained = state.explained
-            without = max(without, value(explained) - spent)
-            beside = max(beside, value(explained + state.gains()[group]) - spent)
-        return float(beside - without)
+            held, explained = others[:at], state.explained
+            without = max(without, value(explained) - groups.spent(held))
+            if prices.allows([*held, group]):
+                spent = groups.spent([*held, group]) - groups.costs[group]
+                beside = max(beside, value(explained + state.gains()[group]) - spent)
+        return max(float(beside - without), 0.0)
 
-    prices: Any = [(name, price(group)) for group, name in enumerate(groups.names)]
-    return pl.DataFrame(prices, {"group": pl.String, "price": pl.Float64}, orient="row")
+    found: Any = [(name, price(group)) for group, name in enumerate(groups.names)]
+    return pl.DataFrame(found, {"group": pl.String, "price": pl.Float64}, orient="row")

@@ -117,6 +117,7 @@ class PredictingEstimator(AnytimeEstimator):
         """Predict rows, whose gaps are groups that they lack."""
         if getattr(self, "_available", (None,))[0] is not self.sequence_:
             model, seq = self.model_, self.sequence_
+            assert isinstance(seq, Sequence)  # of one linear model, as both callers ask
             groups = {name: seq.groups.columns[name] for name in model.groups}
             problem = seq.problem.on_gram(seq.gram).replace(groups=groups, costs=None, always=())
             self._available = seq, answer_of(problem, "predictor")
