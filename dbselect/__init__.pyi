@@ -7,11 +7,13 @@ from dbselect import objectives as objectives
 from dbselect import results as results
 from dbselect.doors.sql import connect as connect
 from dbselect.doors.sql import register as register
+from dbselect.doors.stored import read as read
 from dbselect.errors import DbselectError as DbselectError
 from dbselect.methods.design import a_optimal as a_optimal
 from dbselect.problem.calls import anytime_sequence as anytime_sequence
 from dbselect.problem.calls import backward as backward
 from dbselect.problem.calls import best_within as best_within
+from dbselect.problem.calls import break_even as break_even
 from dbselect.problem.calls import cross_validate as cross_validate
 from dbselect.problem.calls import dash as dash
 from dbselect.problem.calls import exchange as exchange
@@ -35,10 +37,9 @@ from dbselect.record.gram import Gram as Gram
 from dbselect.record.terms import Terms as Terms
 from dbselect.results.allocation import allocate as allocate
 from dbselect.results.prediction.arrived import AnytimePredictor as AnytimePredictor
-from dbselect.results.stored import read as read
 from dbselect.sources.joins.key_sums import key_sums as key_sums
 from dbselect.sources.partial.learn import terms as terms
-from dbselect.sources.patterns import patterns as patterns
+from dbselect.sources.partial.patterns import patterns as patterns
 from dbselect.sources.read import gram as gram
 from dbselect.sources.read import gram_by as gram_by
 from dbselect.store.gram_store import GramStore as GramStore
@@ -61,6 +62,7 @@ __all__ = [
     "anytime_tables",
     "backward",
     "best_within",
+    "break_even",
     "compare",
     "connect",
     "cross_validate",

@@ -4,10 +4,10 @@ from dbselect._log import JsonFormatter
 from dbselect.methods.candidates import Candidate
 from dbselect.problem.example import example_problem
 from dbselect.record.missing import impute_mean
-from dbselect.record.patterns import Patterns
 from dbselect.sources.engines.sparse import sparse_table, svmlight_to_parquet
 from dbselect.sources.example import example
 from dbselect.sources.partial.plan import plan_gram
+from dbselect.sources.partial.records_by_pattern import Patterns
 from dbselect.sources.sampling.resample import resample
 
 __all__ = [

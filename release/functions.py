@@ -1,15 +1,18 @@
 """Write the table behind ``FROM dbselect.functions()``, and the page of the whole API.
 
 ``python release/functions.py`` after a function or an option changes, with the library built: it
-writes ``native/src/hosts/duckdb/functions.sql``, which the extension runs when it is loaded, and
-``docs/whole-api.md``. A test holds both against what it would write.
+writes ``native/src/hosts/duckdb/functions.sql``, which the extension runs when it is loaded,
+``docs/whole-api.md``, and the arguments of ``docs/duckdb-functions.md``. Tests hold them against
+what it would write.
 """
 
 import inspect
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import dbselect as ds
+from dbselect.doors.macros import made, texts
 from dbselect.options.option import REQUIRED, Option, options_of
 from dbselect.spec.fields import ProblemOptions
 from dbselect.spec.methods import METHODS, OF_RECORDS
@@ -17,6 +20,7 @@ from dbselect.spec.methods import METHODS, OF_RECORDS
 ROOT = Path(__file__).parents[1]
 SQL = ROOT / "native" / "src" / "hosts" / "duckdb" / "functions.sql"
 PAGE = ROOT / "docs" / "whole-api.md"
+CALLS = ROOT / "docs" / "duckdb-functions.md"
 HEAD = """# The whole API on one page
 
 Written by `release/functions.py` from the tables that the calls themselves read. `source` is a
@@ -223,6 +227,32 @@ def page() -> str:
     return "\n".join(parts) + "\n"
 
 
+def with_arguments(page: str) -> str:
+    """Return the page of DuckDB's functions with the arguments that the macros have."""
+    statements = texts()
+    placed = {macro.name: macro.placed for macro in made()}
+
+    def call(found: re.Match[str]) -> str:
+        name = found[1]
+        if name not in statements:
+            return found[0]
+        head = re.search(rf"MACRO {name}\(\s*(.*?)\s*\)\s+AS", statements[name], re.DOTALL)
+        assert head is not None, name
+        text = ""
+        for one in head[1].split(","):
+            key, *default = one.split()
+            key = key.strip('"')
+            if not default:
+                text += f", {key}"
+            elif key in placed.get(name, ()):
+                text += f" [, {key}]"
+            else:
+                text += f", {key} :="
+        return f"`{name}({text.removeprefix(', ')})`"
+
+    return re.sub(r"`(\w+)\([^`\n]*\)`(?= \|)", call, page)
+
+
 def _lines(options: dict[str, Option]) -> str:
     return "".join(
         f"- `{name}{'' if option.default is REQUIRED else f'={option.default!r}'}`: "
@@ -238,3 +268,4 @@ def _first(thing: object) -> str:
 if __name__ == "__main__":
     SQL.write_text(table())
     PAGE.write_text(page())
+    CALLS.write_text(with_arguments(CALLS.read_text()))

@@ -15,7 +15,7 @@ from platformdirs import user_cache_path
 
 from dbselect._native import library_path
 from dbselect.errors import ArgumentError, EngineError
-from dbselect.record.writing import replacing
+from dbselect.record.files import replacing
 
 #: Version of the stable C API; every DuckDB that offers it loads the extension.
 C_API = "v1.2.0"

@@ -23,7 +23,6 @@ from dbselect.record.inputs import (
     check_missing_columns,
     check_unknown,
 )
-from dbselect.record.patterns import MAX_PATTERNS
 from dbselect.record.policies import policies_of, refuse_em
 from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.record.terms import Terms
@@ -35,6 +34,7 @@ from dbselect.sources.joins.keys import Key, check_keys, fields_of
 from dbselect.sources.joins.left_join import LookUp
 from dbselect.sources.partial.gather import reader_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, check_max_levels
+from dbselect.sources.partial.records_by_pattern import MAX_PATTERNS
 from dbselect.sources.read import gram_by, gram_of, prepared
 from dbselect.sources.records import warn_of_skipped_rows, without_unseen_levels
 from dbselect.sources.request import NullPolicy, check_folds, check_seed

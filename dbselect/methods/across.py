@@ -17,8 +17,8 @@ from dbselect.errors import ArgumentError, RecordError, shown
 from dbselect.linear.problem import TARGET, numbered
 from dbselect.record.gram import Gram
 from dbselect.record.steps import fits
-from dbselect.results.across import BestAcross, OrderAcross
 from dbselect.results.selected import Proof
+from dbselect.results.sets import BestAcross, OrderAcross
 from dbselect.search.gram import GramSearch, gram_search
 from dbselect.search.open import call_of
 from dbselect.search.protocol import check_first

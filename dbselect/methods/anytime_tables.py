@@ -17,7 +17,7 @@ from dbselect.methods.candidates import (
     candidate_of,
     candidates_of,
 )
-from dbselect.record.columns import places_of
+from dbselect.record.columns import numbers_among
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.groups import Groups, groups_of, numbers_of
 from dbselect.record.steps import Choice, Record, Step, Stop, fits, is_useful
@@ -225,7 +225,7 @@ class _Search:
         )  # fmt: skip
         held = [name for group in self._order for name in self._columns[group]]
         gram = self._facts.gram.select([self._target, *held])
-        positions = places_of(gram.columns, self._facts.gram.columns).tolist()
+        positions = numbers_among(gram.columns, self._facts.gram.columns).tolist()
         tables = [self._offers[name] for name in fitting if name in self._offers]
         # Start with the best tables of the last step, so that more of the others can be skipped.
         tables.sort(key=lambda offer: -offer.score)

@@ -1,4 +1,4 @@
-"""The best groups within a budget, with a proof of optimality or the remaining gap."""
+"""The best set of groups within a budget, proven, and all sets near it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -6,6 +6,7 @@ from time import perf_counter
 from typing import Any, Unpack, cast
 
 import numpy as np
+import polars as pl
 
 from dbselect.errors import ArgumentError, ConditionWarning, shown, warn_caller
 from dbselect.methods.across import best_across, check_share, records_in
@@ -14,18 +15,21 @@ from dbselect.objectives.contract import with_added
 from dbselect.objectives.score import Score
 from dbselect.options.kinds import AT_LEAST_ZERO
 from dbselect.options.option import checked_options, shows
+from dbselect.record.columns import match
 from dbselect.results.call import Call
 from dbselect.results.model import Model
 from dbselect.results.selected import Proof, Selected
-from dbselect.search.compiled import compiled_choice
-from dbselect.search.gram import GramSearch
+from dbselect.results.sets import NearBest
+from dbselect.search.compiled import compiled_choice, compiled_sets
+from dbselect.search.gram import GramSearch, gram_search
 from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import check_first
+from dbselect.search.table import gram_with
 from dbselect.selection.dash import Limits, Run
 from dbselect.selection.exchange import climbed
 from dbselect.selection.ties import Mask
 from dbselect.sources.progress import turns
-from dbselect.spec.options import BestWithinOptions
+from dbselect.spec.options import BestWithinOptions, NearBestOptions
 from dbselect.spec.refusals import refuse
 from dbselect.spec.spec import Spec
 
@@ -169,3 +173,90 @@ def check_budget(budget: Any) -> None:
             "name, as best_within(source, target, 3, groups={...}, costs={...})"
         )
     AT_LEAST_ZERO.check("budget", budget)
+
+
+#: Columns of the table of sets, besides those of watched columns.
+_OWN = ("groups", "spent", "explained", "r2")
+
+
+@shows(NearBestOptions)
+def near_best(problem: Spec, budget: float, **options: Unpack[NearBestOptions]) -> NearBest:
+    """List all sets of groups within a budget that explain nearly as much as the best.
+
+    A set is near the best S* if ``F(S) >= (1 - within) F(S*)``: another vendor, a cheaper or
+    simpler model, or one whose predictions depend less on a watched column.
+
+    Returns
+    -------
+    NearBest, whose `table` has the sets, the best first; of ties the cheapest first
+
+    Raises
+    ------
+    ColumnError, GroupError, DataError : as `anytime_sequence`; `watch` names no column
+    ArgumentError : an option out of range; groups of `always` that cost more than the budget
+
+    Warns
+    -----
+    ConditionWarning : as `best_within`
+
+    Notes
+    -----
+    The best set is that of `best_within`. Branch and bound then leaves out what its bounds rule
+    out, so that it is complete unless the time limit ends it, or there are more sets than
+    `limit`: then `cut` counts those found beyond it, and `bound` limits what they explain. Sets
+    with groups that add nothing are different sets. Ties are within 1e-10 of the target's
+    variance. O(D^3) per node; the nodes are some J per set that is found.
+
+    Rows with missing values of a watched column count as those of any other column.
+
+    References
+    ----------
+    Furnival, Wilson (1974), Technometrics 16; Xin, Zhong, Chen, Takagi, Seltzer, Rudin (2022),
+    arXiv 2209.08040, on sets of near-best models and what they are for.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, 2, 3, 5], "y": [3, 4, 6, 9]})
+    >>> near = ds.near_best(table, "y", 1.0, within=0.1)
+    >>> near
+    NearBest(2 sets; best b explains 0.9918; complete)
+    >>> near.table.select("groups", pl.col("r2").round(3)).rows()
+    [(['b'], 0.992), (['a'], 0.952)]
+    """
+    check_budget(budget)
+    checked, call = asked(problem, "near_best", NearBestOptions, options)
+    call = replace(call, options={"budget": budget, **call.options})
+    watch: Sequence[str] = list(checked["watch"])
+    if isinstance(problem.source, np.ndarray) or hasattr(problem.source, "ask"):
+        raise ArgumentError(
+            f"source is a {type(problem.source).__name__}; near_best takes a table with named "
+            "columns, or a Gram"
+        )
+    gram = gram_with(problem, watch)
+    search = gram_search(problem.on_gram(gram), call)
+    check_first(search.groups, search.first, budget)
+    watched = match(watch, gram.columns, "watch")
+    for name in watched:
+        if name in _OWN:
+            raise ArgumentError(
+                f"watch names column '{name}', as a column of the result; rename it"
+            )
+    with turns(None, "questions", checked["callback"]) as turn:
+        sets, is_certain = compiled_sets(search, watched, turn)
+    if not is_certain:
+        warn_of_no_proof()
+    names = search.groups.names
+    rows: list[dict[str, Any]] = [
+        {
+            "groups": [names[int(group)] for group in one["groups"]],
+            **{name: one[name] for name in _OWN[1:]},
+            **dict(zip(watched, one["correlations"], strict=True)),
+        }
+        for one in sets
+    ]
+    numbers = dict.fromkeys([*_OWN[1:], *watched], pl.Float64)
+    table = pl.DataFrame(rows, schema={"groups": pl.List(pl.String), **numbers})
+    first = sets[0]
+    return NearBest(table, first["complete"], first["cut"], first["bound"], call=call)

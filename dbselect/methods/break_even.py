@@ -11,6 +11,7 @@ from dbselect.methods.best_within import best_within, check_budget
 from dbselect.options.option import checked_options, shows
 from dbselect.record.groups import groups_of
 from dbselect.record.missing import features_of
+from dbselect.record.prices import CONDITIONS
 from dbselect.results.selected import Proof
 from dbselect.selection.ties import TIE_SHARE
 from dbselect.spec.combination import require_single_target
@@ -28,7 +29,8 @@ DECIMALS = 6
 def break_even(problem: Spec, budget: float, **options: Unpack[BreakEvenOptions]) -> DataFrame:
     """Return the highest price at which each group is still bought within a budget.
 
-    A group is bought if the best set within the budget has it, at the costs of the others.
+    A group is bought if the best set within the budget has it, at the costs of the others; the
+    price is of the group itself, without set-ups that it shares and groups that it needs.
 
     Returns
     -------
@@ -64,11 +66,15 @@ def break_even(problem: Spec, budget: float, **options: Unpack[BreakEvenOptions]
     require_single_target(problem.target)
     gram, _ = answer_of(problem, "_gram_of_problem")
     features = features_of(gram.columns, problem.targets, gram.terms)
-    groups = groups_of(features, problem.groups, problem.costs, problem.targets, gram.terms)
+    groups = groups_of(
+        features, problem.groups, problem.costs, problem.targets, gram.terms, told=problem.told
+    )
     costs = dict(zip(groups.names, groups.costs.tolist(), strict=True))
     whole = problem.on_gram(gram).replace(groups=groups.columns, costs=costs)
-    unit = _unit(costs.values())
+    told, prices = problem.told, groups.prices
+    unit = _unit([*costs.values(), *(cost for cost, _ in told.shared.values())])
     unproven: list[str] = []
+    every = range(len(groups.names))
 
     def best(asked: Spec, name: str) -> tuple[float, float]:
         with warnings.catch_warnings():
@@ -79,13 +85,19 @@ def break_even(problem: Spec, budget: float, **options: Unpack[BreakEvenOptions]
 
     def price(name: str) -> float:
         others = [one for one in problem.always if one != name]
-        left = sum(costs[one] for one in others if one in costs)
-        kept = {one: columns for one, columns in groups.columns.items() if one != name}
-        rival = 0.0
-        if kept:
+        number = groups.names.index(name)
+        forced = prices.closed([*(groups.number(one, "always") for one in others), number])
+        if not prices.may_hold(forced):
+            return 0.0
+        gone = {groups.names[one] for one in prices.with_dependents(number, every)}
+        kept = {one: columns for one, columns in groups.columns.items() if one not in gone}
+        # Without a group that others need which are bought in any case, there is no set.
+        rival = -1.0 if gone.intersection(others) else 0.0
+        if kept and rival == 0.0:
             own = {one: costs[one] for one in kept}
-            rival, _ = best(whole.replace(groups=kept, costs=own, always=others), name)
-        high = budget - left
+            among = dict.fromkeys(CONDITIONS) | told.only(kept).renamed(str)
+            rival, _ = best(whole.replace(groups=kept, costs=own, always=others, **among), name)
+        high = budget - (prices.spent(forced) - costs[name])
 
         def paid(asked: float) -> float | None:
             """Return the price at which the best set with the group leaves nothing."""

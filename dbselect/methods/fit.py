@@ -142,7 +142,7 @@ def fit(
     )  # fmt: skip
     if columns is not None and problem.groups is not None:
         # Columns need not be whole groups, and only groups have costs.
-        problem = problem.replace(groups=None, costs=None, always=())
+        problem = problem.of_columns()
     if not isinstance(problem.source, np.ndarray):  # there `columns` includes the target
         names = ("weight", "offset", "exposure")
         roles = {"target": problem.targets[0], **{name: getattr(problem, name) for name in names}}

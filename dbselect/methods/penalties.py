@@ -6,7 +6,7 @@ from typing import Any
 from dbselect.errors import ArgumentError, ColumnError, ConvergenceWarning, unknown, warn_caller
 from dbselect.linear.condition import CONDITION_LIMIT, warn_of
 from dbselect.linear.constrained import signs_of
-from dbselect.record.columns import match, places_of
+from dbselect.record.columns import match, numbers_among
 from dbselect.record.groups import Groups
 from dbselect.results.model import Model
 from dbselect.results.penalty_path import Path, PenaltyPath
@@ -117,5 +117,5 @@ def selected_model(path: PenaltyPath, preferred: int | None, options: Any) -> Se
         gap=float(path.gap[point]),
         violation=float(path.violation[point]),
     )
-    chosen = tuple(places_of(model.groups, names).tolist())
+    chosen = tuple(numbers_among(model.groups, names).tolist())
     return Selected(model, chosen, path.call.method, shrinkage, call=path.call)

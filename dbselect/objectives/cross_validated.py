@@ -8,7 +8,7 @@ import numpy as np
 from dbselect.errors import ArgumentError, ColumnError, EngineError, shown, unknown
 from dbselect.objectives.fingerprint import fingerprint
 from dbselect.options.kinds import FOLDS_OF_SKLEARN, is_whole
-from dbselect.record.columns import places_of
+from dbselect.record.columns import numbers_among
 from dbselect.record.foreign import in_memory, is_frame, is_of, native
 from dbselect.record.gram import Vector
 
@@ -58,7 +58,7 @@ class CrossValidated:
         """Return columns of the rows, or of `X`, in the container of the caller."""
         X = self.X if X is None else X
         if isinstance(X, np.ndarray):
-            return X[:, places_of(columns, self.columns)]
+            return X[:, numbers_among(columns, self.columns)]
         return X[list(columns)]
 
     def fitted(self, columns: list[str]) -> Any:

@@ -14,6 +14,8 @@ from dbselect.options.names import PROBLEM_FIELDS
 
 #: Default of a required option.
 REQUIRED: Any = inspect.Parameter.empty
+#: Options of `fit` that no search takes.
+CONSTRAINTS = ("signs", "uncorrelated")
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -82,6 +84,12 @@ def check_known(method: str, names: Iterable[str], known: Iterable[str]) -> None
             raise OptionError(
                 f"{method} has no option '{name}', which is a field of the problem: "
                 f"problem.replace({name}=...).{method}(...)"
+            )
+        if name in CONSTRAINTS:
+            raise OptionError(
+                f"{method} has no option '{name}': its order and bounds are of least squares, "
+                f"and under {name} a group that gains nothing alone may pay beside others; fit "
+                "takes it, for the groups that are chosen"
             )
         raise OptionError(f"{method} has {unknown('option', name, allowed)}")
 

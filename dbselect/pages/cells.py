@@ -10,7 +10,7 @@ from dbselect.pages.style import COLOURS, GREY, HEIGHT, MOST_ROWS, WIDTH, altair
 #: Most cells that have room for a number; size of a cell with and without one, in pixels.
 FEW_CELLS, WIDE, NARROW = 150, 48, 12
 #: Columns of which one is written in the cells.
-NUMBERS = ("correlation", "frequency")
+NUMBERS = ("correlation", "frequency", "rows")
 #: Opacity of the weakest and the strongest cell; text on the strongest is still legible.
 FAINTEST_AND_FULL = [0.03, 0.85]
 
@@ -25,6 +25,19 @@ def between(frame: pl.DataFrame, order: Sequence[str], title: str, captions: Seq
         domain=[0, 1], range=FAINTEST_AND_FULL
     )
     return finished(_cells(frame, x, y, strength, tips, ".2f"), frame, title, captions)
+
+
+def rows_of_pairs(frame: pl.DataFrame, order: Sequence[str], captions: Sequence[str]) -> Any:
+    """Return the chart of the rows that have both groups of each pair."""
+    alt = altair()
+    x = alt.X("other:N", title=None).sort(list(order)).axis(labelAngle=-45, labelLimit=140)
+    y = alt.Y("group:N", title=None).sort(list(order)).axis(labelLimit=140)
+    tips = ["group:N", "other:N", alt.Tooltip("rows:Q", format=","), "share:Q"]
+    strength = alt.Opacity("share:Q", title="share of the rows").scale(
+        domain=[0, 1], range=FAINTEST_AND_FULL
+    )
+    chart = _cells(frame, x, y, strength.legend(format="~%"), tips, ".3~s")
+    return finished(chart, frame, "Rows that have both groups", captions)
 
 
 def frequencies_of_sizes(frame: pl.DataFrame, title: str, captions: Sequence[str]) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import polars as pl
 
+from dbselect._forked import check_threads
 from dbselect.pages.html import LARGER, html_table, small_curve
 
 #: Rows shown at the start and at the end of a longer table.
@@ -31,6 +32,7 @@ class InNotebooks:
         return Glance(self.table)
 
     def _repr_html_(self) -> str:
+        check_threads()
         glance = self._glance
         curve = ""
         if glance.curve is not None:

@@ -10,9 +10,9 @@ from dbselect.record.groups import Costs, GroupColumns
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.joint import AnySequence
 from dbselect.results.model import Model
-from dbselect.results.near import NearBest
 from dbselect.results.penalty_path import GroupLassoPath, LassoPath
 from dbselect.results.selected import Selected
+from dbselect.results.sets import NearBest
 from dbselect.sources.types import Source
 from dbselect.spec import options
 from dbselect.spec.fields import ProblemOptions

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import types
 
-from dbselect.errors import ArgumentError, ColumnError, unknown
+from dbselect.errors import MOST_SHOWN, ArgumentError, ColumnError, shown, unknown
 from dbselect.record.categories import kind_of
 
 #: Suffix of the indicator of missing values of a column.
@@ -95,7 +95,7 @@ def doubled(names: Iterable[str]) -> str | None:
     return None
 
 
-def places_of(sought: Iterable[str], names: Iterable[str]) -> npt.NDArray[np.intp]:
+def numbers_among(sought: Iterable[str], names: Iterable[str]) -> npt.NDArray[np.intp]:
     """Return the index of each name sought among distinct names."""
     at = {name: index for index, name in enumerate(names)}
     return np.array([at[name] for name in sought], dtype=np.intp)
@@ -128,7 +128,11 @@ def match(
     patterns is not a list of strings; ColumnError if a pattern matches no column or repeats one.
     """
     if isinstance(patterns, str) or not all(isinstance(pattern, str) for pattern in patterns):
-        raise ArgumentError(f"{what} is {patterns!r}; it must be a list of column names and globs")
+        due = "it must be a list of column names and globs"
+        if isinstance(patterns, str) or len(repr(patterns)) <= MOST_SHOWN:
+            raise ArgumentError(f"{what} is {patterns!r}; {due}")
+        odd = next(pattern for pattern in patterns if not isinstance(pattern, str))
+        raise ArgumentError(f"{what} has {shown(odd)}; {due}, and the target one of the columns")
     allowed = dict.fromkeys([*names, *exact_only])
     matched: dict[str, None] = {}
     exact: set[str] = set()

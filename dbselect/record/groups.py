@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from dbselect.errors import GroupError, shown, unknown
-from dbselect.options.kinds import POSITIVE
+from dbselect.options.kinds import POSITIVE, is_whole
 from dbselect.record.columns import match, with_indicators
 from dbselect.record.foreign import is_of, native
 from dbselect.record.prices import APART, NONE, Conditions, Prices
@@ -224,7 +224,9 @@ def patterns_of(name: str, means: Any) -> list[str]:
     if not patterns:
         raise GroupError(f"group '{name}' is empty; it must have at least one column")
     if not all(isinstance(pattern, str) for pattern in patterns):
-        raise GroupError(f"group '{name}' is {shown(means)}; it must list columns or globs")
+        by_number = [at for at in patterns if is_whole(at)]
+        text = f" by name, as '{by_number[0]}' where pandas numbers its columns" if by_number else ""
+        raise GroupError(f"group '{name}' is {shown(means)}; it must list columns or globs{text}")
     return patterns
 
 

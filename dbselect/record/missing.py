@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.errors import ArgumentError, ColumnError
-from dbselect.record.columns import INTERCEPT, SUFFIX, match, places_of
+from dbselect.record.columns import INTERCEPT, SUFFIX, match, numbers_among
 from dbselect.record.gram import Gram, Vector, aligned
 from dbselect.record.policies import NO_SHARE, divided, shifted
 from dbselect.record.terms import Terms
@@ -94,7 +94,7 @@ def marks_of(gram: Gram) -> dict[str, dict[str, str]]:
 def fill_jointly(grams: Sequence[Gram], marks: Mapping[str, str]) -> list[Gram]:
     """Impute the mean over all records; `marks`: column -> indicator."""
     names = grams[0].columns
-    at, on = places_of(marks, names), places_of(marks.values(), names)
+    at, on = numbers_among(marks, names), numbers_among(marks.values(), names)
     kept = np.setdiff1d(np.arange(len(names)), on)
 
     weight = np.array([[gram.weight] for gram in grams])
@@ -133,7 +133,9 @@ def _filled(terms: Terms, means: Mapping[str, float]) -> Terms:
 
 def fill(gram: Gram, means: Mapping[str, float], marks: Mapping[str, str]) -> Gram:
     """Replace missing values by given numbers, and drop the indicators."""
-    at, on = (places_of(names, gram.columns) for names in (means, [marks[name] for name in means]))
+    at, on = (
+        numbers_among(names, gram.columns) for names in (means, [marks[name] for name in means])
+    )
     share, between = gram.mean[on], gram.comoment[at, on]
     apart = (gram.mean[at] - np.array(list(means.values()))) + gram.mean_low[at]
     apart += divided(between, gram.comoment[on, on]) * (1.0 - share)

@@ -1,7 +1,8 @@
-"""One budget for the sequences of many segments."""
+"""What sequences are worth: one budget for many segments, and break-even prices."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +13,12 @@ import pyarrow.compute as pc
 from dbselect import _native
 from dbselect._arrow import to_numpy
 from dbselect.errors import ArgumentError, ColumnError, did_you_mean, shown
-from dbselect.options.kinds import NOT_NEGATIVE
+from dbselect.linear.problem import Linear
+from dbselect.linear.state import Index, LinearState
+from dbselect.options.kinds import NOT_NEGATIVE, POSITIVE
 from dbselect.pages.glance import InNotebooks
-from dbselect.record.foreign import rows_in_memory
+from dbselect.record.foreign import is_frame, rows_in_memory
+from dbselect.record.groups import Groups
 
 #: What is said of each segment.
 CHOSEN = ("step", "spent", "explained")
@@ -104,7 +108,7 @@ def allocate(
     (0.5, 0.5)
     """
     NOT_NEGATIVE.check("budget", budget)
-    if not (hasattr(sequences, "columns") or hasattr(sequences, "__arrow_c_stream__")):
+    if not is_frame(sequences):
         raise ArgumentError(
             f"sequences is {shown(sequences)}; it must be a frame as of anytime_sequence_by"
         )
@@ -169,3 +173,46 @@ def _points(frame: pl.DataFrame) -> tuple[npt.NDArray[np.intp], _Numbers, _Numbe
     )
     ends = np.concatenate([[0], np.cumsum(to_numpy(lengths))]).astype(np.intp)
     return ends, costs, shares
+
+
+#: What `worth` is of.
+Per = Literal["explained", "rmse"]
+
+
+def prices_of(
+    problem: Linear, positions: Sequence[Index], groups: Groups, order: list[int],
+    worth: float, per: Per,
+) -> pl.DataFrame:  # fmt: skip
+    """Return `Prefixes.break_even`; `order` has the groups of the sequence."""
+    POSITIVE.check("worth", worth)
+    if groups.told:
+        raise ArgumentError(
+            "break_even of a sequence sums costs, and this problem has shared, needs, one_of or "
+            "limits: break_even of the problem takes them, within a budget"
+        )
+    if per not in get_args(Per):
+        raise ArgumentError(f"per is {shown(per)}; it must be one of {list(get_args(Per))}")
+    if per == "rmse" and np.size(problem.target_spread) > 1:
+        raise ArgumentError("per is 'rmse', and several responses have no common unit")
+
+    def value(explained: float) -> float:
+        if per == "explained":
+            return worth * explained
+        error = np.sqrt(max(1.0 - explained, 0.0))
+        return worth * float(problem.target_spread) * (1.0 - float(error))
+
+    def price(group: int) -> float:
+        state, spent = LinearState(problem, positions), 0.0
+        without, beside = -np.inf, -np.inf
+        others = [one for one in order if one != group]
+        for at in range(len(others) + 1):
+            if at:
+                state.add(others[at - 1])
+                spent += groups.costs[others[at - 1]]
+            explained = state.explained
+            without = max(without, value(explained) - spent)
+            beside = max(beside, value(explained + state.gains()[group]) - spent)
+        return float(beside - without)
+
+    prices: Any = [(name, price(group)) for group, name in enumerate(groups.names)]
+    return pl.DataFrame(prices, {"group": pl.String, "price": pl.Float64}, orient="row")

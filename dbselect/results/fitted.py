@@ -181,9 +181,7 @@ class FittedModel:
         if not self.columns:
             raise ArgumentError("the model has no columns, so that there is nothing to fit again")
         # The problem may have several responses; this is the model of one of them.
-        problem = self.problem.replace(
-            source=source, target=self.target, groups=None, costs=None, always=()
-        )
+        problem = self.problem.of_columns(source=source, target=self.target)
         if isinstance(source, Gram) or not self.terms:
             return answer_of(problem, "fit", self.columns)
         names = self.terms.sources()

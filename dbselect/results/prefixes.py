@@ -12,6 +12,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
+from dbselect._forked import check_threads
 from dbselect.errors import ArgumentError, shown, warn_of_choice
 from dbselect.linear.problem import Linear
 from dbselect.options.kinds import BUDGET, SIGNS, check_at
@@ -37,13 +38,13 @@ from dbselect.record.steps import (
     spent_after,
 )
 from dbselect.record.terms import Terms
+from dbselect.results.allocation import Per, prices_of
 from dbselect.results.call import Call, Judged
-from dbselect.results.drawing import drawn
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.heights import explained_at, plateau, stopping_cost, timeliness
 from dbselect.results.prediction.fallback import predictions, served
 from dbselect.results.prediction.predict import Predicting
-from dbselect.results.prices import Per, prices_of
+from dbselect.results.report.drawing import drawn
 from dbselect.results.store import to_table
 from dbselect.spec.spec import answer_of
 
@@ -201,6 +202,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
     def to_pandas(self) -> Any:
         """Return `steps` as a DataFrame of pandas, which must be installed."""
+        check_threads()
         return self.steps.to_pandas()
 
     def _extra_step_columns(self) -> list[pl.Series]:

@@ -15,7 +15,7 @@ import numpy as np
 from dbselect.objectives.contract import Objective, ask_around, ask_sets
 from dbselect.record.gram import Vector
 from dbselect.record.prices import SUMS, Prices
-from dbselect.selection.moves import give, take, together
+from dbselect.selection.moves import give_back, take, together
 from dbselect.selection.ties import Mask, first_of_the_best
 
 #: Selected candidates -> mask of those that may be added.
@@ -52,7 +52,7 @@ def climbed(
         losses[[a for a in range(state.size) if a in always or a not in state.held]] = 0.0
         if not (losses < -LEAST_RISE).any():
             return state
-        give(state, prices, int(losses.argmin()))
+        give_back(state, prices, int(losses.argmin()))
 
 
 def _add(state: Objective, open_to: OpenTo, prices: Prices, costs: Vector | float = 1.0) -> bool:
@@ -78,12 +78,12 @@ def _exchange(state: Objective, open_to: OpenTo, always: Sequence[int], prices: 
         ])  # fmt: skip
         trials = [state.copy() for _ in removable]
         for trial, removed in zip(trials, removable, strict=True):
-            give(trial, prices, removed)
+            give_back(trial, prices, removed)
         ask_around(trials)
     for removed in removable:
         without = state.copy()
         going = prices.with_dependents(removed, state.held)
-        rises = -give(without, prices, removed) + _gains(without, prices)
+        rises = -give_back(without, prices, removed) + _gains(without, prices)
         fitting = open_to(without.held).copy()
         fitting[[*going, *without.held]] = False
         if not prices.are_sums:
@@ -97,7 +97,7 @@ def _exchange(state: Objective, open_to: OpenTo, always: Sequence[int], prices: 
     if pair is None:
         return False
     before = state.value
-    give(state, prices, pair[0])
+    give_back(state, prices, pair[0])
     take(state, prices, pair[1])
     # With nearly dependent columns, rounding alone may promise a rise again and again.
     return state.value > before

@@ -55,7 +55,7 @@ def take(state: Objective, prices: Prices, group: int) -> float:
     return sum(state.add(member) for member in prices.with_needs(group, state.held))
 
 
-def give(state: Objective, prices: Prices, group: int) -> float:
+def give_back(state: Objective, prices: Prices, group: int) -> float:
     """Give a group back after those that need it, and return what they lose."""
     return sum(state.remove(member) for member in prices.with_dependents(group, state.held))
 

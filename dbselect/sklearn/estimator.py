@@ -12,6 +12,7 @@ from dbselect.errors import ArgumentError, LeftOutWarning, warn_caller
 from dbselect.options.kinds import COUNT, is_whole, one_of
 from dbselect.pages.html import listed
 from dbselect.problem.problem import Problem
+from dbselect.record.policies import refuse_em
 from dbselect.record.prices import CONDITIONS
 from dbselect.record.steps import longest_within, uninterrupted
 from dbselect.results.glm.sequence import GlmSequence, Precision
@@ -57,6 +58,11 @@ class GroupedEstimator(BaseEstimator):
             X, names = X.drop(many), [name for name in names if name not in many]
         training = Training(X[kept], y[kept], weight, names, self.null_policy, levels)
         cv = getattr(self, "cv", None)
+        if cv is not None:
+            refuse_em(
+                self.null_policy,
+                "with cv it would fill rows that are held out by their own target; give a budget",
+            )
         return training, splits_of(cv, y, kept, classifier=classifier)
 
     def _problem(self, training: Training, family: str = "gaussian") -> Problem:

@@ -99,8 +99,8 @@ def complete(predictions: npt.NDArray[Any]) -> npt.NDArray[Any]:
     lacking = np.flatnonzero(np.isnan(predictions.reshape(len(predictions), -1)).any(axis=1))
     if lacking.size:
         raise DataError(
-            f"row {lacking[0]} of X lacks a value that no row of the fit lacked, or has a text "
-            "that none had; with budget= each row has the longest prefix that it can have"
+            f"row {lacking[0]} of X lacks a value that the model needs, or has a text that no row "
+            "of the fit had; with budget= each row has the longest prefix that it can have"
         )
     return predictions
 

@@ -61,7 +61,11 @@ class PredictingEstimator(AnytimeEstimator):
     def _complete(self, predictions: Numbers, rows: Any, names: list[str] | None) -> Numbers:
         """Return predictions, missing ones with means of the fit; DataError if not allowed."""
         lacking = np.atleast_1d(np.isnan(predictions.reshape(len(predictions), -1)).any(axis=1))
-        if self.handle_unknown != "mean" or not lacking.any():
+        is_by_em = self.null_policy == "em" and isinstance(self.sequence_, Sequence)
+        if is_by_em and lacking.any():
+            part = rows.filter(lacking) if names is None else rows[lacking]
+            predictions[lacking] = self._by_groups(part, names)
+        if self.handle_unknown != "mean" or is_by_em or not lacking.any():
             return complete(predictions)
         filled: Any
         if names is None:
@@ -75,7 +79,7 @@ class PredictingEstimator(AnytimeEstimator):
         complete(predictions)
         warn_caller(
             f"{lacking.sum():,} of {len(lacking):,} rows have a level that the fit has not seen, "
-            "or lack a value that no row of the fit lacked; they are predicted with the mean "
+            "or lack a value that all rows of the fit had; they are predicted with the mean "
             "effect of the levels, or the mean of the column, over the rows of the fit",
             UnknownLevelWarning,
         )
@@ -108,6 +112,10 @@ class PredictingEstimator(AnytimeEstimator):
                 f"available is True and {text}; one linear model predicts a row from the groups "
                 "that it has, whatever they cost"
             )
+        return self._by_groups(*self._partial_rows(X))
+
+    def _by_groups(self, rows: Any, names: list[str] | None) -> Numbers:
+        """Predict rows, whose gaps are groups that they lack."""
         if getattr(self, "_available", (None,))[0] is not self.sequence_:
             model, seq = self.model_, self.sequence_
             groups = {name: seq.groups.columns[name] for name in model.groups}
@@ -115,7 +123,6 @@ class PredictingEstimator(AnytimeEstimator):
                 groups=groups, costs=None, always=(), **dict.fromkeys(CONDITIONS)
             )
             self._available = seq, answer_of(problem, "predictor")
-        rows, names = self._partial_rows(X)
         predictions = self._available[1].predict(rows, columns=names, missing_columns="unavailable")
         return np.asarray(predictions["prediction"].to_numpy())
 

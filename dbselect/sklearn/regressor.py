@@ -30,7 +30,8 @@ class AnytimeRegressor(RegressorMixin, PredictingEstimator):
     ridge, scale : as in `dbselect.anytime_sequence`
     fit_intercept : False for models through the origin
     null_policy : policy for missing values, as in `dbselect.Problem`; default ``"indicator"``:
-        0, with a column of the same group that is 1 there
+        0, with a column of the same group that is 1 there; with ``"em"`` a row is predicted from
+        the groups that it has
     max_levels : most levels of a column of text; one of more is left out, with a warning
     rule, always, max_groups : as in `dbselect.anytime_sequence`
     cv : as in GridSearchCV, to choose the prefix whose cost as budget explains most on held-out

@@ -19,7 +19,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, MemoryWarning, SourceError, warn_caller
 from dbselect.options.kinds import check_folder
-from dbselect.record.writing import absolute, replacing
+from dbselect.record.files import absolute, replacing
 from dbselect.sources.around import Around
 from dbselect.sources.engines.formats import PARQUET, format_of_name
 from dbselect.sources.partial.gather import KEYS, GramSums, GramWork

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import polars as pl
 
+from dbselect._forked import check_threads
 from dbselect.errors import ArgumentError, shown
 
 
@@ -104,4 +105,5 @@ def example(name: str = "flights") -> pl.DataFrame:
     [None, 'dep_delay', 'distance']
     """
     example_of(name)
+    check_threads()
     return pl.read_parquet(Path(__file__).parent / "examples" / f"{name}.parquet")

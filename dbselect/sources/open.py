@@ -19,7 +19,7 @@ from dbselect.errors import ArgumentError, RecordError, SourceError, type_shown
 from dbselect.record.files import check_digest
 from dbselect.record.foreign import is_of, native
 from dbselect.record.gram import FIELDS, Gram, is_record
-from dbselect.record.patterns import Patterns, added, is_patterns
+from dbselect.sources.partial.records_by_pattern import Patterns, added, is_patterns
 from dbselect.sources.paths import FileListing, files_at
 from dbselect.sources.request import Table
 
@@ -102,6 +102,8 @@ def open_table(source: Any, columns: Sequence[str] | None, on: Any = None) -> Ta
 
         return FilesTable(source, on)
     source = files_at(source) if isinstance(source, str | Path) else native(source)
+    if isinstance(source, Gram | Patterns):
+        raise SourceError(f"source is {type_shown(source)}, which holds no rows; give the table")
     if type(source).__name__ == "Series":
         raise SourceError(
             f"source is {type_shown(source)}, one column; give the table that has the columns and "

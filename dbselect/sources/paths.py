@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from dbselect.errors import SourceError
-from dbselect.record.writing import absolute
+from dbselect.record.files import absolute
 from dbselect.sources.engines import lakes
 from dbselect.sources.engines.formats import PARQUET, Format, format_of_name
 from dbselect.sources.objects import is_installed, is_listed, is_url, version_at, versions_below

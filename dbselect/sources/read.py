@@ -8,15 +8,16 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect._arrow import empty_table
-from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, warn_caller
+from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, shown, warn_caller
+from dbselect.options.kinds import COLUMN
 from dbselect.record.gram import Gram
-from dbselect.record.patterns import MAX_PATTERNS
 from dbselect.record.terms import Terms
 from dbselect.sources.bounded import check_width, records_within
-from dbselect.sources.gaps import completed_groups, read_gaps, read_patterns
 from dbselect.sources.open import open_table, stored_gram
+from dbselect.sources.partial.gaps import completed_groups, read_gaps, read_patterns
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, terms_for
+from dbselect.sources.partial.records_by_pattern import MAX_PATTERNS
 from dbselect.sources.records import (
     finished_gram,
     read_records,
@@ -158,6 +159,8 @@ def prepared(
 ) -> tuple[Request, list[str]]:
     """Return the request of `gram` or `gram_by`, and the text columns whose levels were learnt."""
     columns = not_computed(columns, terms)
+    if weight is not None:
+        COLUMN.check("weight", weight)
     apart = {weight, folding.key if folding else None, *by}
     chosen = selected(columns_of(table.schema), columns, apart)
     texts = [leaf.name for leaf in chosen if leaf.is_text]
@@ -342,7 +345,9 @@ def gram_by(
     """
     table = open_table(source, columns, on)
     folding = folding_of(fold, key, seed)
-    by = [by] if isinstance(by, str) else list(by or ())
+    by = [by] if isinstance(by, str) else [] if by is None else list(by)
+    if odd := [key for key in by if not isinstance(key, str)]:
+        raise ArgumentError(f"by has {shown(odd[0])}; it must list columns of the table")
     if not by and folding is None:
         raise ArgumentError("by is empty; name at least one column, or use gram")
     preparation = categories, basis, max_levels, terms

@@ -471,8 +471,8 @@ class PenaltyOptions(PathOptions, total=False):
 class LassoOptions(PenaltyOptions, total=False):
     """Options of `lasso`."""
 
-    signs: Signs
     l1_ratio: _LassoRatio
+    signs: Signs
 
 
 class SparseGroupLassoOptions(PenaltyOptions, total=False):

@@ -55,14 +55,7 @@ REFUSED: dict[str, dict[str, str]] = {
     "random_k": _SET,
     "dash": {**_CONDITIONS, "target": ONE_TARGET},
     "best_within": _PROVEN,
-    "break_even": {
-        **_PROVEN,
-        **dict.fromkeys(
-            CONDITIONS,
-            "{method} asks what one group may cost where costs are summed: best_within compares "
-            "sets at other prices",
-        ),
-    },
+    "break_even": _PROVEN,
     "near_best": {
         **_PROVEN,
         "intercept": "correlations are about means, which models through the origin do not have: "

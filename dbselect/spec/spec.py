@@ -181,6 +181,11 @@ class Spec:
         """
         return replace(self, **changes)
 
+    def of_columns(self, **changes: Any) -> Self:
+        """Return the problem of a fit on columns, which need not be groups and have no prices."""
+        none = dict.fromkeys(("groups", "costs", *CONDITIONS))
+        return self.replace(**none, always=(), **changes)
+
     def without_rows(self) -> Self:
         """Return the problem without its source, as results keep it."""
         copied = object.__new__(type(self))  # no __post_init__: the fields are already checked

@@ -24,7 +24,7 @@ from dbselect.store.merging import (
     settled,
     settled_pair,
     settled_together,
-    summed,
+    summed_by,
     window_of,
 )
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
@@ -327,7 +327,7 @@ def _alike_by(
     """Return keys and the sums of their records, all of the same columns."""
     if records.is_empty():
         raise DataError(why)
-    keys, grams = summed(records, by)
+    keys, grams = summed_by(records, by)
     return keys, alike(grams, reading)
 
 
@@ -335,7 +335,7 @@ def _grams(records: pl.DataFrame, why: str) -> list[Gram]:
     """Return the sum of records for each list of columns; DataError if there is none."""
     if records.is_empty():
         raise DataError(why)
-    return summed(records)[1]
+    return summed_by(records)[1]
 
 
 def _ends(name: str, value: Any) -> tuple[Any, Any]:

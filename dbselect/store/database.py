@@ -17,9 +17,9 @@ import duckdb
 import polars as pl
 
 from dbselect.errors import BusyError, SourceError
+from dbselect.record.files import absolute, replacing
 from dbselect.record.formulas import quote
 from dbselect.record.gram import RECORD_DTYPE
-from dbselect.record.writing import absolute, replacing
 from dbselect.store.shelf import Shelved, beside, no_history, was_first
 
 if sys.platform != "win32":

@@ -23,9 +23,9 @@ import pyarrow as pa
 
 from dbselect._arrow import empty_table
 from dbselect.errors import DbselectError, SourceError
+from dbselect.record.files import absolute
 from dbselect.record.foreign import is_of
 from dbselect.record.gram import Gram
-from dbselect.record.writing import absolute
 from dbselect.sources.engines import polars
 from dbselect.sources.engines.formats import PARQUET
 from dbselect.sources.engines.lakes import check_mapping

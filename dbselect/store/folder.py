@@ -19,8 +19,7 @@ from typing import Any
 import polars as pl
 
 from dbselect.errors import RecordError, SourceError
-from dbselect.record.files import FORMAT, VERSION, check_version
-from dbselect.record.writing import sync_folder
+from dbselect.record.files import FORMAT, VERSION, check_version, sync_folder
 from dbselect.sources.objects import reached, versions_below
 from dbselect.store.shelf import Shelved, beside, no_history, was_first
 

@@ -73,7 +73,7 @@ def kinds_of(records: pl.Series) -> tuple[pl.Series, list[Named]]:
     return numbers, named
 
 
-def summed(records: pl.DataFrame, by: Sequence[str] = ()) -> tuple[pl.DataFrame, list[Gram]]:
+def summed_by(records: pl.DataFrame, by: Sequence[str] = ()) -> tuple[pl.DataFrame, list[Gram]]:
     """Return the sum of the records of each key and each list of columns of the table.
 
     Parameters

@@ -309,7 +309,7 @@ def _coefficients(problem: Spec, gram_a: Gram, gram_b: Gram, before: Sequence) -
 
 def _fitted(problem: Spec, columns: list[str]) -> pl.DataFrame:
     """Return term, estimate and std_error, NULL where the Gram does not determine it."""
-    least_squares = problem.replace(groups=None, costs=None, always=(), ridge=0.0, scale=True)
+    least_squares = problem.of_columns(ridge=0.0, scale=True)
     model: Model = answer_of(least_squares, "fit", columns)
     try:
         return model.summary().select("term", "estimate", "std_error")

@@ -136,7 +136,8 @@ def column_folding(table: Table, column: str, name: str) -> Folding:
 
 def _row_splits(problem: Spec, name: str, folds: Any, key: str | None) -> RowSplits:
     """Read a table into memory and split its rows."""
-    if not (hasattr(folds, "split") or _are_pairs(folds)):
+    is_splitter = hasattr(folds, "split") and not isinstance(folds, type)
+    if not (is_splitter or _are_pairs(folds)):
         raise ArgumentError(
             f"{name} is {shown(folds)}; it must be a whole number >= 2, a column whose values are "
             "the folds, a list of pairs of row numbers (train, test), or a splitter of "

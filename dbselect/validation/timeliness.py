@@ -20,8 +20,7 @@ from dbselect.results.heights import (
     stopping_cost,
 )
 from dbselect.results.prediction.arrived import AnytimePredictor
-from dbselect.validation.comparison import Comparison
-from dbselect.validation.paired import ModelComparison, are_models, compare_models
+from dbselect.validation.comparison import Comparison, ModelComparison, are_models, compare_models
 from dbselect.validation.scoring.evaluate import evaluate
 from dbselect.validation.scoring.metrics import requests_of, with_payoff
 

@@ -140,7 +140,7 @@ mod begun {
             getrlimit(ADDRESSES, &mut limits);
         }
         if limits[0] != u64::MAX {
-            super::keep_spare();
+            crate::memory::keep_spare();
         }
     }
 

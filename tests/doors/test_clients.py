@@ -732,27 +732,6 @@ def test_node_answers_from_an_empty_folder(tmp_path):
     assert predicted == [{"p": 4.0}]
 
 
-@pytest.mark.system
-@pytest.mark.skipif(not node_has_duckdb(), reason="node has no package @duckdb/node-api")
-def test_node_scores_rows_as_the_guide_shows(tmp_path):
-    page = (Path(__file__).parents[2] / "docs" / "guides" / "score-rows.md").read_text()
-    (code,) = re.findall(r"```js\n(.*?)```", page, re.DOTALL)
-    rows = table().with_columns(
-        pl.lit("UA1526").alias("flight"), pl.lit("2013-12-14").str.to_datetime().alias("departs")
-    )
-    (tmp_path / "examples" / "data").mkdir(parents=True)
-    rows.head(1).write_parquet(tmp_path / "examples" / "data" / "flights.parquet")
-    seq = ds.anytime_sequence(table(), "y")
-    seq.write_parquet(tmp_path / "before.parquet")
-    with duckdb.connect() as con:
-        ((platform,),) = con.execute("PRAGMA platform").fetchall()
-    path = str(extension_path(platform))
-    ended = in_node(code.replace("/path/to/dbselect.duckdb_extension", path), cwd=tmp_path)
-    assert ended.stderr == ""
-    found = float(re.search(r"prediction: ([-\d.e]+)", ended.stdout)[1])
-    assert found == pytest.approx(seq.predict(rows.head(1), budget=10)[0])
-
-
 LOOKED = """SELECT gram_merge(g) AS g, dbselect.key_sums({'k': k, 's': s}, g) AS sums
     FROM (SELECT k, s, gram({'x': x, 'y': y}) AS g FROM facts GROUP BY k, s)"""
 TABLE = "(SELECT list(o) FROM other o)"

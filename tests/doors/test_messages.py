@@ -55,6 +55,10 @@ def merged(first: str, second: str) -> str:
             "foba has no option 'x'; costs are given as {'costs': {'x': 3}}",
         ),
         ("SELECT foba(g, 'y', {'k': 3}) FROM grams", "unknown option 'k'; there is"),
+        (
+            "SELECT best_within(g, 'y', 1, {'signs': {'x': '+'}}) FROM grams",
+            "best_within has no option 'signs': its order and bounds are those of least squares",
+        ),
         ("SELECT backward(g, 'y', {'nu': 0.5}) FROM grams", "unknown option 'nu'; there is"),
         (
             "SELECT foba(g, 'y', {'groups': ['x', 'k']}) FROM grams",
@@ -138,6 +142,18 @@ def test_an_option_of_another_method_is_taken_for_no_cost(option):
     grams = pl.DataFrame({"g": [ds.gram(pl.DataFrame({"x": [1, 2, 4], "y": [1, 3, 9]}))]})
     with pytest.raises(ds.errors.OptionError, match=f"unknown option '{next(iter(option))}'"):
         grams.select(pl.col("g").dbselect.backward("y", **option))
+
+
+@pytest.mark.parametrize("option", ["signs", "uncorrelated"])
+def test_a_search_says_why_it_takes_no_constraint(option):
+    gram = ds.gram(pl.DataFrame({"x": [1.0, 2, 4], "y": [1.0, 3, 9]}))
+    reason = f"has no option '{option}': its order and bounds are those of least squares"
+    for search in (ds.anytime_sequence, ds.best_within):
+        with pytest.raises(ds.errors.OptionError, match=f"{search.__name__} {reason}"):
+            search(gram, "y", **{option: ["x"], "budget": 1})
+    grams = pl.DataFrame({"g": [gram]})
+    with pytest.raises(ds.errors.OptionError, match=reason):
+        grams.select(pl.col("g").dbselect.foba("y", **{option: ["x"]}))
 
 
 @pytest.mark.parametrize("listed", [list, tuple, set, iter, pl.Series], ids=repr)

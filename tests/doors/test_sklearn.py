@@ -316,6 +316,20 @@ def test_cv_takes_the_budget_that_is_best_on_rows_held_out(frame, splits):
     assert simple.step_ == np.flatnonzero(mean >= mean.max() - error)[0]
 
 
+def test_em_fits_and_predicts_what_a_row_has_but_judges_none():
+    X = np.random.default_rng(0).normal(size=(90, 2))
+    y = X @ [1.0, 0.5]
+    X[:30, 1] = np.nan
+    rows = pl.DataFrame({"x0": X[:, 0], "x1": X[:, 1], "y": y}).fill_nan(None)
+    expected = ds.Problem(ds.patterns(rows), "y").predictor().predict(rows)["prediction"]
+    found = AnytimeRegressor(null_policy="em").fit(X, y)
+    np.testing.assert_allclose(found.predict(X, available=True), expected)
+    with pytest.raises(ds.errors.DataError, match="row 0 of X lacks a value that the model needs"):
+        found.predict(X)
+    with pytest.raises(ds.errors.ArgumentError, match="null_policy is 'em'; with cv it would fill"):
+        AnytimeSelector(null_policy="em", cv=3).fit(X, y)
+
+
 def test_cv_of_a_classifier_judges_by_deviance(frame):
     X, y = columns_of(frame).to_numpy()[:120], frame["label"].to_numpy()[:120]
     found = AnytimeClassifier(cv=3, ridge=0.01).fit(X, y, frame["w"].to_numpy()[:120])
@@ -353,7 +367,7 @@ def test_at_prediction_time_each_row_has_the_longest_prefix_it_can_have(frame, t
     mean = holed.with_columns(pl.col(column).fill_null(X[column].mean()))
     np.testing.assert_allclose(filled, predict(mean.to_pandas()), rtol=1e-12)
     found.handle_unknown = "error"
-    with pytest.raises(ValueError, match="row 1 of X lacks a value that no row of the fit lacked"):
+    with pytest.raises(ValueError, match="row 1 of X lacks a value that the model needs"):
         found.predict(holed.to_pandas())
     with pytest.raises(ValueError, match="feature names"):
         found.predict(X.drop("a").to_pandas())

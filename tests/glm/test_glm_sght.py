@@ -9,7 +9,7 @@ from test_glm import COLUMNS, FAMILIES, OFFSETS, table
 from test_glm_objective import objective_of
 
 import dbselect as ds
-from dbselect.methods.descents import Deviance
+from dbselect.methods.sght import Deviance
 from dbselect.selection.descent import VARIANTS
 
 GROUPS = {"ab": ["a", "b"], "cd": ["c", "d"], "e": ["e"]}

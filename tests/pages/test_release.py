@@ -14,7 +14,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 VERSIONS = (ROOT / "docs" / "versions.md").read_text()
-RELEASING = (ROOT / "docs" / "releasing.md").read_text()
+RELEASING = (ROOT / "release" / "README.md").read_text()
 WORKFLOW, TESTS = (
     (ROOT / ".github" / "workflows" / f"{name}.yml").read_text() for name in ("release", "test")
 )

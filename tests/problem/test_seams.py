@@ -461,27 +461,61 @@ def test_a_perfect_fit_has_no_errors_to_believe():
     [
         (lambda: ds.gram(np.ones((9, 2)), np.ones(9)), "np.column_stack"),
         (lambda: ds.gram(pl.Series([1.0])), "source is a Series, one column"),
+        (lambda: ds.gram(numbers("a"), numbers("y")["y"]), "the target one of the columns"),
+        (lambda: ds.patterns(numbers("a"), weight=numbers("y")["y"]), "weight is a Series"),
+        (lambda: ds.gram_by(numbers("a"), numbers("y")["y"]), "by has 0.12.* list columns"),
+        (lambda: ds.patterns(ds.gram(numbers("a"))), "source is a Gram, which holds no rows"),
+        (lambda: ds.allocate(ds.anytime_sequence(numbers("a", "y"), "y"), 1), "sequences is Seq"),
+        (lambda: ds.anytime_sequence(numbers("a", "y"), "y", {"g": [1]}), "as '1' where pandas"),
+        (lambda: ds.cross_validate(numbers("a", "y"), "y", folds=KFold), "folds is <class"),
     ],
 )
 def test_what_is_no_table_is_refused_in_a_sentence(source, words):
     with pytest.raises(ds.DbselectError, match=words) as refusal:
         source()
-    assert len(str(refusal.value)) < 200
+    assert len(str(refusal.value)) < 230
+
+
+@pytest.mark.filterwarnings("ignore::dbselect.errors.SkippedRowsWarning")
+def test_an_estimator_by_em_predicts_gaps_from_what_a_row_has():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=4000)
+    X = np.column_stack([a, 0.8 * a + 0.6 * rng.normal(size=4000)])
+    y = X[:, 0] + rng.normal(size=4000) / 9
+    X[:, 0][rng.random(4000) < 0.3] = np.nan
+    lacking, model = np.isnan(X[:, 0]), AnytimeRegressor(null_policy="em").fit(X, y)
+    np.testing.assert_allclose(model.predict(X)[lacking], 0.8 * X[lacking, 1], atol=0.1)
+    skipping = AnytimeRegressor(null_policy="skip").fit(X, y)
+    with pytest.raises(ValueError, match="lacks a value that all rows of the fit had"):
+        skipping.predict(X)
+
+
+CONDITIONS = [{"one_of": [["a", "b"]]}, {"limits": {"ms": ({"a": 3, "b": 3}, 5, "sum")}}]
+
+
+@pytest.mark.parametrize("told", CONDITIONS)
+def test_a_fit_on_some_columns_knows_no_conditions_on_others(told):
+    frame = numbers("a", "b", "c").with_columns(y=pl.col("a") + pl.col("b") / 2)
+    found = ds.drift(frame, frame, "y", **told)
+    assert found.coefficients["change"].to_list() == pytest.approx([0.0] * 3)
+    assert ds.fit(frame, "y", ["b", "c"], groups={n: [n] for n in "abc"}, **told).groups
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-@pytest.mark.parametrize("form", ["path", "csv", "pandas", "frame", "by"])
+@pytest.mark.parametrize("form", ["path", "csv", "pandas", "frame", "by", "example", "pandas of"])
 def test_a_forked_child_is_refused_before_it_waits(tmp_path, form):
     frame = numbers("x", "y").with_columns(k=pl.Series(["a", "b"] * (N // 2)))
     frame.write_parquet(tmp_path / "t.parquet")
     frame.write_csv(tmp_path / "t.csv")
-    pandas = frame.to_pandas()
+    pandas, sequence = frame.to_pandas(), ds.anytime_sequence(frame, "y")
     calls = {
         "path": lambda: ds.gram(tmp_path / "t.parquet"),
         "csv": lambda: ds.gram(tmp_path / "t.csv"),
         "pandas": lambda: ds.gram(pandas),
         "frame": lambda: ds.gram(frame),
         "by": lambda: ds.gram_by(tmp_path / "t.parquet", by=["k"]),
+        "example": ds.io.example,
+        "pandas of": sequence.to_pandas,
     }
     frame.sort("x").lazy().collect()  # Polars has threads now
     child = os.fork()

@@ -15,7 +15,7 @@ from reference import em_of_rows
 import dbselect as ds
 from dbselect.errors import ArgumentError, ConditionWarning, LeftOutWarning, RecordError
 from dbselect.io import Patterns
-from dbselect.sources.gaps import GapWork
+from dbselect.sources.partial.gaps import GapWork
 
 #: The steps of EM end where they move by 1e-8; what is left is some tens of that.
 SETTLED = 1e-6

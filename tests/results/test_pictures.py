@@ -42,6 +42,13 @@ def drift_of_halves() -> ds.results.Drift:
     return ds.drift(ds.gram(rows[:half]), ds.gram(rows[half:]), "y", GROUPS, COSTS)
 
 
+def gaps() -> ds.io.Patterns:
+    """Return patterns of which one lacks `x`, a fourth of the rows."""
+    rows = table().select("x", "demo", "emb", "noise", "y").with_row_index("n")
+    lacks = pl.when(pl.col("n") % 4 > 0).then("x").alias("x")
+    return ds.patterns(rows.with_columns(lacks).drop("n"))
+
+
 def pictures() -> dict[str, Any]:
     """Return a picture of each kind."""
     gram = ds.gram(table(), ["x", "demo", "emb", "noise", "y"])
@@ -59,6 +66,7 @@ def pictures() -> dict[str, Any]:
         "path of columns": ds.lasso_path(gram, "y", GROUPS, COSTS).plot(),
         "gram": gram.plot(GROUPS),
         "drift": drift_of_halves().plot(),
+        "patterns": gaps().plot(GROUPS),
     }
 
 
@@ -188,6 +196,16 @@ def test_a_gram_draws_the_strongest_pair_of_columns():
     singles = ds.gram(frame.select(list("abcdef"))).plot()
     order = singles.to_dict()["layer"][0]["encoding"]["x"]["sort"]
     assert {frozenset(order[:3]), frozenset(order[3:])} == {frozenset("ace"), frozenset("bdf")}
+
+
+def test_a_picture_of_patterns_counts_rows_of_pairs():
+    whole = table().height
+    drawn = gaps().plot({"x": ["x"], "noise": ["noise"]}).data
+    rows = {(row[0], row[1]): row[2] for row in drawn.iter_rows()}
+    assert rows == {
+        ("x", "x"): whole - (whole + 3) // 4, ("x", "noise"): whole - (whole + 3) // 4,
+        ("noise", "x"): whole - (whole + 3) // 4, ("noise", "noise"): whole,
+    }  # fmt: skip
 
 
 # How it looks

@@ -222,6 +222,7 @@ def test_every_public_name_of_a_model_works(family, step, tmp_path):
     # The mean of an exposure is not known.
     several |= {"contributions"} if family == "poisson" and step else set()
     # A prefix of a family keeps standard errors alone.
+    several |= {"constraint"} if family == "linear" else set()
     several |= set() if family in ("linear", "joint") else {"covariance"}
     assert set(refused) == without | several
 

@@ -466,8 +466,15 @@ def test_thirty_columns_that_all_depend_a_little_on_each_other_are_proven(seed):
             assert explained([*rest, *pair]) <= best * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_break_even_prices_are_those_of_all_sets(seed):
+BREAKING_EVEN = [
+    {}, {"one_of": [["a", "b"]]}, {"needs": {"a": ["c"]}}, {"shared": {"n": (1.5, ["a", "b"])}},
+    {"limits": {"ms": ({"a": 3, "b": 3, "c": 1}, 5, "sum")}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("told", BREAKING_EVEN)
+@pytest.mark.parametrize("seed", range(2))
+def test_break_even_prices_are_those_of_all_sets(seed, told):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(80, 4)) + rng.normal(size=(80, 1))
     names = list("abcd")
@@ -475,11 +482,17 @@ def test_break_even_prices_are_those_of_all_sets(seed):
     gram = ds.gram(pl.DataFrame({**dict(zip(names, X.T, strict=True)), "y": y}))
     costs = dict(zip(names, rng.integers(1, 6, size=4) / 2.0, strict=True))
     sets = [kept for k in range(5) for kept in itertools.combinations(names, k)]
+    apart = [{"one_of": {"a", "b"}, "limits": {"a", "b"}}.get(name) for name in told]
+    sets = [kept for kept in sets if not any(pair and pair <= {*kept} for pair in apart)]
+    sets = [kept for kept in sets if "needs" not in told or "a" not in kept or "c" in kept]
     explained = {kept: ds.fit(gram, "y", list(kept)).explained if kept else 0.0 for kept in sets}
+    set_up = {kept: 1.5 * ("shared" in told and bool({"a", "b"} & {*kept})) for kept in sets}
     for budget in (0.75, 2.5, 6.0):
-        found = ds.Problem(gram, "y", costs=costs).break_even(budget)
+        found = ds.break_even(gram, "y", budget, costs=costs, **told)
         for name, price in found.rows():
-            cost = {kept: sum(costs[one] for one in kept if one != name) for kept in sets}
+            cost = {
+                kept: sum(costs[one] for one in kept if one != name) + set_up[kept] for kept in sets
+            }
             within = [kept for kept in sets if cost[kept] <= budget]
             rival = max(explained[kept] for kept in within if name not in kept)
             bought = [budget - cost[kept] for kept in within
@@ -488,7 +501,8 @@ def test_break_even_prices_are_those_of_all_sets(seed):
             # The price is paid, and a little more is not.
             for more, is_bought in ((-1e-6, True), (1e-6, False)):
                 if price > 1e-3 and 0 < price + more <= budget:
-                    one = ds.best_within(gram, "y", budget, costs={**costs, name: price + more})
+                    changed = {**costs, name: price + more}
+                    one = ds.best_within(gram, "y", budget, costs=changed, **told)
                     assert (name in one.groups) == is_bought
 
 

@@ -80,6 +80,39 @@ def test_the_best_set_is_that_of_all_sets(seed):
     assert found.spent == pytest.approx(terms.price(found.groups))
     tied = allowed & (every.explained >= most - TIE)
     assert found.spent == pytest.approx(price[tied].min(), abs=1e-6)
+    near = ds.near_best(
+        problem.gram, "y", budget, problem.names, within=0.05, limit=5000, always=always[-1:],
+        ridge=ridge, **fields(terms),
+    )  # fmt: skip
+    listed = {frozenset(groups) for groups in near.table["groups"]}
+    error = TIE + every.error
+    for held, value in zip(
+        itertools.compress(sets, allowed), every.explained[allowed], strict=True
+    ):
+        if abs(value - 0.95 * most) > error:
+            assert (frozenset(held) in listed) == (value > 0.95 * most)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_break_even_price_is_the_highest_at_which_some_set_with_the_group_wins(seed):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, sizes=(1, 2, 1, 1, 1))
+    names, terms = list(problem.groups), random_terms(rng, problem)
+    every = subsets(problem.table, problem.groups, terms.costs)
+    sets = [[name for name, has in zip(names, held, strict=True) if has] for held in every.held]
+    budget = rng.uniform(0.3, 0.8) * terms.price(names)
+    found = ds.Problem(problem.gram, "y", problem.names, **fields(terms)).break_even(budget)
+    for name, price in found.rows():
+        free = replace(terms, costs={**terms.costs, name: 0.0})
+        rival, bought = -1.0, []
+        for held, value in zip(sets, every.explained, strict=True):
+            if name not in held and terms.allow(held) and terms.price(held) <= budget:
+                rival = max(rival, value)
+        for held, value in zip(sets, every.explained, strict=True):
+            left = budget - free.price(held)
+            if name in held and terms.allow(held) and left > 0 and value > rival + TIE:
+                bought.append(left)
+        assert price == pytest.approx(max(bought, default=0.0), abs=1e-6 * budget), name
 
 
 @pytest.mark.sample(20)

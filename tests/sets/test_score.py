@@ -656,7 +656,7 @@ def test_every_public_name_works_or_refuses_in_a_sentence(tmp_path):
     given = {
         "step": 1, "costs": dict.fromkeys(GROUPS, 2.0), "path": tmp_path / "one.html", "rows": X,
         "budget": 3.0, "source": X, "fraction": 0.9, "a": X, "b": X, "group": "u",
-        "groups": seq.groups, "held": [0], "folds": seq.folds[1], "call": seq.call,
+        "worth": 1.0, "groups": seq.groups, "held": [0], "folds": seq.folds[1], "call": seq.call,
     }  # fmt: skip
     refused = {}
     for result in (seq, seq.at()):
@@ -674,7 +674,8 @@ def test_every_public_name_works_or_refuses_in_a_sentence(tmp_path):
                     thing(*((given | record)[one] for one in needed))
             except ArgumentError as error:
                 refused[name] = str(error)
-    criteria = {"criteria", "best", "f_tests", "lr_tests", "certificate", "guarantee"}
+    criteria = {"criteria", "best", "f_tests", "lr_tests", "certificate", "guarantee", "swaps"}
+    criteria |= {"break_even"}
     other_rows = {"anytime_predict", "refit", "cross_validate", "drift"}
     of_model = {"coefficients", "expr", "intercept", "sql", "summary"}
     assert set(refused) == criteria | other_rows | of_model

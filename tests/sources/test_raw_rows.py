@@ -397,7 +397,7 @@ def test_records_of_segments_give_lists_with_the_terms_of_each(connection):
     frame = frame.with_columns(g=pl.col("x") > 0)
     grams = ds.gram_by(frame, by=["g"], columns=["k", "x", "y"])
     lists = ds.anytime_sequence_by(grams, "y")
-    for keys, sequence, _ in lists.iter_rows():
+    for keys, sequence, *_ in lists.iter_rows():
         part = frame.filter(pl.col("g") == keys)
         alone = ds.anytime_sequence(ds.gram(part, ["k", "x", "y"]), "y")
         steps = pl.Series("s", [sequence], SEQUENCE_DTYPE)

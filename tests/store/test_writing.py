@@ -12,7 +12,7 @@ import pytest
 
 import dbselect as ds
 from dbselect.doors.cli import main
-from dbselect.record.writing import replacing
+from dbselect.record.files import replacing
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="pipes, links and modes of Unix")
 
@@ -130,7 +130,7 @@ def test_a_long_name_can_be_written(tmp_path):
 #: Writes without end, and says when it has begun.
 WRITING = """
 import sys
-from dbselect.record.writing import replacing
+from dbselect.record.files import replacing
 with replacing(sys.argv[1]) as temporary:
     temporary.write_text("half")
     print("writing", flush=True)

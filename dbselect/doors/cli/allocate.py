@@ -19,7 +19,7 @@ def _add(parser: Parser) -> None:
 def _run(options: Options) -> None:
     import polars as pl
 
-    from dbselect.doors.cli.printing import plain_rows, table_text
+    from dbselect.doors.printing import plain_rows, table_text
     from dbselect.errors import SourceError
     from dbselect.results.allocation import allocate
 

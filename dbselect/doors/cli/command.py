@@ -111,7 +111,7 @@ class Options(argparse.Namespace):
 
     def check(self) -> None:
         """Refuse an output that cannot be written and an invalid limit, before reading."""
-        from dbselect.record.writing import absolute, check_place
+        from dbselect.record.files import absolute, check_place
 
         if getattr(self, "max_skipped", None) is not None:
             _skip_limit(self.max_skipped, 0)

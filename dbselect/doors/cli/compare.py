@@ -26,8 +26,8 @@ def _add(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    from dbselect.doors.cli.printing import plain_rows, table_text
     from dbselect.doors.cli.stored import stored_sequence
+    from dbselect.doors.printing import plain_rows, table_text
     from dbselect.validation.timeliness import compare
 
     paths: dict[str, str] = {}

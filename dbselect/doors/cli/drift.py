@@ -24,8 +24,8 @@ def _add(parser: Parser) -> None:
 
 def _run(options: Options) -> None:
     from dbselect.doors.cli.method import method_options
-    from dbselect.doors.cli.printing import plain_rows, table_text
     from dbselect.doors.cli.stored import sequence_or_source
+    from dbselect.doors.printing import plain_rows, table_text
     from dbselect.options.kinds import one_of
     from dbselect.problem.several import drift
     from dbselect.results.prefixes import Prefixes

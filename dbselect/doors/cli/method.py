@@ -94,8 +94,8 @@ def method_options(name: str, options: Options) -> dict[str, Any]:
 
 
 def _run(name: str, options: Options) -> None:
-    from dbselect.doors.cli.printing import show
     from dbselect.doors.cli.stored import source_of
+    from dbselect.doors.printing import show
 
     problem = options.problem(source_of(options.source))
     held_out = cross_validated(problem, name, options)
@@ -115,7 +115,7 @@ def _scores(held_out: "CrossValidation") -> "pl.DataFrame":
 
 def _show(name: str, options: Options, result: Any, scores: "pl.DataFrame | None") -> None:
     """Check, write and print a result without a sequence: a line, and its table."""
-    from dbselect.doors.cli.printing import plain_rows, table_text
+    from dbselect.doors.printing import plain_rows, table_text
     from dbselect.results.selected import model_in
 
     model = model_in(result)

@@ -6,7 +6,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from dbselect.errors import ArgumentError
+from dbselect.results.prefixes import Prefixes
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,7 +76,7 @@ def writing_rows(out: str) -> Iterator[Callable[["pl.DataFrame"], None]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from dbselect.record.writing import replacing
+    from dbselect.record.files import replacing
 
     ending = None if out == STDOUT else Path(out).suffix
     opened: list[Any] = []

@@ -14,7 +14,7 @@ def _add(parser: Parser) -> None:
 
 def _run(options: Options) -> None:
     from dbselect.doors.cli.stored import stored_model
-    from dbselect.record.writing import replacing
+    from dbselect.record.files import replacing
 
     arguments = options.given(("budget", "dialect", "handle_unknown", "booleans"))
     text = stored_model(options.sequence, arguments).sql(**arguments)

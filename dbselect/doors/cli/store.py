@@ -73,7 +73,7 @@ def _refresh(options: Options) -> None:
 
 
 def _show_records(options: Options) -> None:
-    from dbselect.doors.cli.printing import plain_rows
+    from dbselect.doors.printing import plain_rows
     from dbselect.store.gram_store import GramStore
 
     store = GramStore(options.store)
@@ -94,7 +94,7 @@ def _show_records(options: Options) -> None:
 
 
 def _sequence(options: Options) -> None:
-    from dbselect.doors.cli.printing import show
+    from dbselect.doors.printing import show
 
     show(
         options,

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.doors.cli.out import RECORDS, STDOUT
+from dbselect.doors.stored import of_record, read
 from dbselect.errors import ArgumentError, RecordError, SourceError
 from dbselect.record import files
 from dbselect.record.gram import Gram
@@ -17,7 +18,6 @@ from dbselect.results.prediction.arrived import AnytimePredictor
 from dbselect.results.prediction.predict import Predicting
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.sequence import Sequence
-from dbselect.results.stored import of_record, read
 from dbselect.spec.spec import answer_of
 
 

@@ -38,8 +38,8 @@ def _add(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    from dbselect.doors.cli.printing import plain_rows, table_text
     from dbselect.doors.cli.stored import source_of
+    from dbselect.doors.printing import plain_rows, table_text
     from dbselect.options.kinds import SHARE
     from dbselect.validation.robust import check_kind
 

@@ -29,7 +29,7 @@ def _add(parser: Parser) -> None:
 
 
 def _run(options: Options) -> None:
-    from dbselect.doors.cli.printing import show
+    from dbselect.doors.printing import show
     from dbselect.problem.several import anytime_tables
 
     candidates = options.from_file("candidates")

@@ -15,7 +15,7 @@ from dbselect.glm.newton import GlmFit, GlmProblem, Status
 from dbselect.glm.passes import Data
 from dbselect.linear.condition import LEAK_ROWS, LEAK_SHARE, warn_of, warn_of_dropped
 from dbselect.pages.html import listed
-from dbselect.record.columns import places_of
+from dbselect.record.columns import numbers_among
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.policies import is_saturated
@@ -141,7 +141,7 @@ def model_of(
     else:
         _warn_of_leak(data, prefix)
     intercept, coef = prefix.intercept, prefix.coef
-    at = places_of(columns, data.roles.members).tolist()
+    at = numbers_among(columns, data.roles.members).tolist()
     intercept, coefficients = on_table(family.classes, intercept, coef[at], columns)
     return GlmModel(
         **_common(data, call, rows_searched),

@@ -13,13 +13,13 @@ from dbselect.linear.state import LinearState, shares_columns
 from dbselect.options.kinds import POSITIVE, TEXT, check_folder
 from dbselect.pages.html import cell_text, listed, small_curve
 from dbselect.pages.report import Section, page
+from dbselect.record.files import check_place, replacing
 from dbselect.record.groups import numbers_of
 from dbselect.record.prices import Conditions
 from dbselect.record.steps import Stop, longest_within
-from dbselect.record.writing import check_place, replacing
-from dbselect.results.drawing import HELD_OUT, MOST_RESPONSES, SAME_SHARE, held_out_curve
 from dbselect.results.glm.model import predicted
 from dbselect.results.heights import cost_of_height, flat_from
+from dbselect.results.report.drawing import HELD_OUT, MOST_RESPONSES, SAME_SHARE, held_out_curve
 from dbselect.results.report.models import steps_of
 from dbselect.results.report.reproduce import code_of, code_parts
 from dbselect.results.report.rows import checked_rows

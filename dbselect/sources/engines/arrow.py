@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, SourceError, shown
 from dbselect.record.categories import text_schema, with_text_levels
-from dbselect.record.columns import leaves, places_of
+from dbselect.record.columns import leaves, numbers_among
 from dbselect.sources.request import Consumer
 from dbselect.sources.unchanged import Unchanged, unchanged_of
 
@@ -180,7 +180,7 @@ class ArrayTable(Batched):
 
     def batches(self, fields: list[str]) -> Generator[pa.RecordBatch]:
         """Copy the columns out of the array, some rows at a time."""
-        at = places_of(fields, self._names)
+        at = numbers_among(fields, self._names)
         for start in range(0, len(self._array), BATCH_ROWS):
             rows = self._array[start : start + BATCH_ROWS, at]
             block = np.ascontiguousarray(rows.T, dtype=self._dtype)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from dbselect.errors import ArgumentError, SourceError
-from dbselect.record.writing import absolute
+from dbselect.record.files import absolute
 from dbselect.sources.objects import is_installed, is_url, some_below
 
 #: Folder of the log of Delta and of Iceberg, and the ending of Iceberg's metadata files.

@@ -12,9 +12,9 @@ import pyarrow as pa
 from dbselect import _forked
 from dbselect.errors import DbselectError, LeftOutWarning, SourceError, warn_caller
 from dbselect.record import formulas
+from dbselect.record.files import absolute
 from dbselect.record.foreign import check_names
 from dbselect.record.formulas import Plan, translate
-from dbselect.record.writing import absolute
 from dbselect.sources.engines.blocks import Blocks, block_rows
 from dbselect.sources.engines.formats import scan_of
 from dbselect.sources.engines.lakes import check_mapping

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import DbselectError, SourceError
+from dbselect.record.categories import text_schema, with_text_levels
 from dbselect.record.foreign import wide_decimals
 from dbselect.sources.engines.arrow import Batched
 from dbselect.sources.engines.remote import check_sent, ran, release
@@ -34,6 +35,7 @@ class RayTable(Batched):
         self.schema = schema.base_schema
         if not isinstance(self.schema, pa.Schema):
             self.schema = pa.schema(zip(schema.names, schema.types, strict=True))
+        self.schema = text_schema(self.schema)
 
     def reduce(self, fields: list[str], work: Work) -> Iterator[bytes]:
         """Reduce the blocks on Ray's workers; return the pickled states."""
@@ -72,12 +74,12 @@ class RayTable(Batched):
         """Collect the fields in batches, block by block."""
         rows = self._dataset.select_columns(fields)
         for batch in rows.iter_batches(batch_size=None, batch_format="pyarrow"):
-            yield from batch.to_batches()
+            yield from with_text_levels(batch).to_batches()
 
 
 def _numbered(by: list[str], parts: int, rows: pa.Table) -> pa.Table:
     """Add the number of the part of each row, by the hash of its key."""
-    keys = pl.DataFrame(wide_decimals(rows.select(by)))
+    keys = pl.DataFrame(wide_decimals(with_text_levels(rows.select(by))))
     numbers = keys.select((key_hash(by) % parts).cast(pl.Int64)).to_series()
     return rows.append_column(PART, numbers.to_arrow())
 
@@ -89,7 +91,8 @@ def _chosen(fields: list[str]) -> Callable[[pa.Table], pa.Table]:
 
 def _gathered(work: Work, kind: str, rows: pa.Table) -> pa.Table:
     """Return the state of a block, or of merged states, with its error message."""
-    state, error = ran(kind, release(), pickle.dumps(work), iter(rows.to_batches()))
+    batches = iter(with_text_levels(rows).to_batches())
+    state, error = ran(kind, release(), pickle.dumps(work), batches)
     types = pa.schema([("state", pa.large_binary()), ("error", pa.string())])
     rows = [] if (state, error) == (None, None) else [{"state": state, "error": error}]
     return pa.Table.from_pylist(rows, schema=types)

@@ -17,8 +17,8 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, ColumnError, DriverWarning, SourceError, warn_caller
+from dbselect.record.files import absolute
 from dbselect.record.foreign import is_of
-from dbselect.record.writing import absolute
 from dbselect.sources.engines.arrow import Batched
 from dbselect.sources.engines.formats import PARQUET
 from dbselect.sources.engines.polars import LazyTable, from_path

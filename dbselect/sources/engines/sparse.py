@@ -19,9 +19,9 @@ from scipy.sparse import issparse
 from dbselect.errors import ArgumentError, ColumnError, SourceError
 from dbselect.options.kinds import COUNT
 from dbselect.record.entries import as_map
+from dbselect.record.files import replacing
 from dbselect.record.foreign import is_frame, native
 from dbselect.record.gram import Matrix, Vector
-from dbselect.record.writing import replacing
 from dbselect.sources.paths import is_data
 
 

@@ -20,7 +20,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, DataError, RecordError
 from dbselect.options.names import UnmatchedName
-from dbselect.record.columns import places_of
+from dbselect.record.columns import numbers_among
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.policies import warn_of_skipped
 from dbselect.sources.engines.polars import LazyTable
@@ -155,7 +155,7 @@ class KeySums:
                 f"the sums by key lack columns {lacking} of the Gram; sum them, too, or extend "
                 "the sums: a column that came by another key needs sums by this one"
             )
-        at = places_of(gram.columns, self.columns)
+        at = numbers_among(gram.columns, self.columns)
         _check_means(gram, self.gram.mean[at] - gram.mean)
         products = self.products
         if products is not None:

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from dbselect._arrow import part_of
 from dbselect.errors import ColumnError, DataError, unknown
-from dbselect.record.columns import Leaf, places_of
+from dbselect.record.columns import Leaf, numbers_among
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.policies import warn_of_skipped
 from dbselect.record.terms import Terms
@@ -86,7 +86,7 @@ def exact_sums(
     features = [name for name in rows.names if name not in named]
     if not features:
         raise ColumnError("columns is empty; at least one column besides the target is needed")
-    order = places_of((*features, target), rows.names)
+    order = numbers_among((*features, target), rows.names)
     leaves_read = [rows.leaves[at] for at in order]
     sums, n_rows, used = _Sums(weighted=weight is not None), 0, 0
     total, added = 0.0, np.zeros(len(features))

@@ -14,10 +14,10 @@ use crate::methods::options::refused;
 use crate::methods::pattern::Pattern;
 use crate::methods::question::Setting;
 use crate::methods::setup::Plan;
-use crate::methods::value::Value;
 use crate::record::gram::Record;
 use crate::record::terms::{self, Terms};
 use crate::words::error::Error;
+use crate::words::value::Value;
 
 /// Patterns that are kept of a predictor; of more, all are solved anew.
 pub const MOST_PATTERNS: usize = 4096;

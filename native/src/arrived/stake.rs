@@ -19,11 +19,11 @@ use crate::methods::given::Given;
 use crate::methods::options::refused;
 use crate::methods::pattern::Pattern;
 use crate::methods::question::Setting;
-use crate::methods::value::Value;
 use crate::record::prefix::fits;
 use crate::search::steps::{Action, ROUNDING_GAIN};
 use crate::search::walks::moves::{take, together};
 use crate::words::error::Error;
+use crate::words::value::Value;
 
 /// More than the density of the normal distribution anywhere.
 const DENSEST: f64 = 0.4;

@@ -3,8 +3,8 @@
 use super::intake::Intake;
 use super::request::Request;
 use super::rows::Classes;
-use crate::methods::value::Value;
 use crate::record::kept::Kept;
+use crate::words::value::Value;
 
 /// The two levels of a target, that which counts as 0 first.
 pub struct Levels {

@@ -6,10 +6,10 @@ use crate::linear::groups::{Costs, GroupColumns};
 use crate::methods::conditions::conditions;
 use crate::methods::given::Given;
 use crate::methods::options::{refused, refused_by};
-use crate::methods::value::Value;
 use crate::methods::{Kind, Method};
 use crate::record::kept::MAX_BYTES;
 use crate::words::error::Error;
+use crate::words::value::Value;
 
 use super::{answer, stored};
 

@@ -14,8 +14,8 @@ use super::rows::Rows;
 use super::sequence::{Prefix, Sequence};
 use crate::linear::groups::Groups;
 use crate::methods::answer::{Cell, Type};
-use crate::methods::value::Value;
 use crate::search::steps::{Choice, Stop};
+use crate::words::value::Value;
 
 /// A step, and what else it has.
 macro_rules! step_type {

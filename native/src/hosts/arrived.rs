@@ -14,10 +14,10 @@ use arrow_schema::{DataType, Field, Fields};
 use crate::arrived::predictor::{Known, Predictor};
 use crate::arrived::rows::{Arrivals, Found, Told};
 use crate::glm::family::Family;
-use crate::methods::value::Value;
 use crate::record::gram::Record;
 use crate::record::inputs::{Column, Kind, MissingColumns, Rows, Unknown, fields_of};
 use crate::record::prefix::Case;
+use crate::words::value::Value;
 
 /// What is asked beside records and rows.
 pub struct Asked {

@@ -48,8 +48,7 @@ use crate::kernel::possible::fault;
 use crate::linear::em::em;
 use crate::linear::patterns;
 use crate::memory;
-use crate::methods::em::options as em_options;
-use crate::methods::value::Value;
+use crate::methods::options::em_options;
 use crate::record::arrow::{
     Leaf, Place, chunk, leaves, mix_key, mix_row, read_record, write_records,
 };
@@ -62,6 +61,7 @@ use crate::record::terms::{self, Terms};
 use crate::search::draws::Draws;
 use crate::search::sets::exchange::GoesOn;
 use crate::search::sets::projection::{Best, Count, Groups, Limits, Table, support};
+use crate::words::value::Value;
 
 /// A pass over a table that is still under way.
 pub struct Reader {

@@ -17,11 +17,11 @@ use crate::methods::Method;
 use crate::methods::given::read_request;
 use crate::methods::run::Workspace;
 use crate::methods::setup::{Plan, Request};
-use crate::methods::value::Value;
 use crate::record::gram::{RawRecord, Record};
 use crate::search::sequence::Sequence;
 use crate::search::steps::{Action, Stop, to_the_end};
 use crate::words::error::Error;
+use crate::words::value::Value;
 
 /// Memory for a text of some bytes.
 #[unsafe(no_mangle)]

@@ -5,8 +5,9 @@
 //! and C its products around the latter, `A = K C K - n K` is what it says of the covariance S;
 //! with G the sum of these over the patterns the expected products of the completed rows are
 //! `N S + S G S`, so that a step costs some products of matrices of the columns that are there.
-//! Anderson's mixing of the last steps takes the place of thousands of plain ones; the likelihood
-//! never falls, as a mixture that lowers it gives way to the plain step.
+//! Anderson's mixing of the last steps takes the place of thousands of plain ones: near the end of
+//! steps that are longer the fewer rows have a pair, as EM moves its product by their share of it.
+//! The likelihood never falls, as a mixture that lowers it gives way to the plain step.
 //!
 //! Columns of which no row has both are never compared: the likelihood says nothing of their
 //! covariance given the others. They are taken as independent given the others, which completes the
@@ -38,6 +39,8 @@ pub const TOLERANCE: f64 = 1e-8;
 const DEPENDENT: f64 = 1e-12;
 /// Steps that are mixed.
 const MIXED: usize = 25;
+/// How little a step moves where whole ones are mixed: farther off they may lead elsewhere.
+const NEAR: f64 = 1e-3;
 /// By how much rounding may lower the likelihood, a row and column.
 const ROUNDING: f64 = 1e-14;
 /// Columns of a block of a factor.
@@ -405,7 +408,14 @@ impl Fixed {
         let size = start.mean.len();
         let weight: f64 = parts.iter().map(|part| part.weight).sum();
         let target = start.covariance.clone();
+        // EM moves a product by some share of the rows that have it: mixed are whole steps.
+        let seen = seen_together(parts, size);
+        let whole = |rows: f64| if rows > 0.0 { (weight + prior) / (rows + prior) } else { 1.0 };
+        let mean = (0..size).map(|i| whole(seen[i * size + i]));
+        let pairs = (0..size).flat_map(|i| (0..=i).map(move |j| i * size + j));
+        let length: Vec<f64> = mean.chain(pairs.map(|at| whole(seen[at]))).collect();
         let mut normal = start;
+        let mut is_near = false;
         let mut known: Option<f64> = None;
         // The plain step from the point before, in case the mixture is worse.
         let mut plain: Option<Normal> = None;
@@ -439,12 +449,21 @@ impl Fixed {
                 normal.mean.iter().zip(&step).map(|(mean, step)| mean + step / weight).collect();
             let next = Normal { mean, covariance: products };
             let (before, after) = (normal.packed(), next.packed());
-            let moved: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
+            let mut moved: Vec<f64> = after.iter().zip(&before).map(|(a, b)| a - b).collect();
             let far = moved.iter().fold(0.0, |most: f64, x| most.max(x.abs()));
             if far < options.tolerance {
                 let likelihood = said.likelihood;
                 return Ok(Fixed { normal: next, iterations, converged: true, likelihood });
             }
+            if !is_near && far < NEAR {
+                is_near = true;
+                last = None;
+                moves.clear();
+            }
+            if is_near {
+                moved.iter_mut().zip(&length).for_each(|(x, length)| *x *= length);
+            }
+            let after: Vec<f64> = before.iter().zip(&moved).map(|(x, step)| x + step).collect();
             if let Some([moved_before, after_before]) = &last {
                 let apart = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a - b).collect();
                 moves.push([apart(&moved, moved_before), apart(&after, after_before)]);

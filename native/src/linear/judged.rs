@@ -199,6 +199,9 @@ fn check_columns(
     Err(nearest::lacking(&lacking, &others).replacen("the rows lack", "the record lacks", 1))
 }
 
+/// The columns of a category, and the shares of its levels.
+type Unseen<'t> = (Vec<String>, &'t [f64]);
+
 /// The columns and shares of the categories that have levels in the record which the fit has not.
 fn unseen_in<'t>(
     gram: &Gram,
@@ -206,7 +209,7 @@ fn unseen_in<'t>(
     fitted: &'t Terms,
     read: &HashSet<&str>,
     places: &HashMap<&str, usize>,
-) -> Result<Vec<(Vec<String>, &'t [f64])>, String> {
+) -> Result<Vec<Unseen<'t>>, String> {
     let mut found = Vec::new();
     for category in of_read(fitted, read).filter(|one| !one.rest) {
         let levels = own.categories.iter().find(|one| one.column == category.column);

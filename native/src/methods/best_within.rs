@@ -10,7 +10,6 @@ use crate::linear::certain::is_certain;
 use crate::linear::state::{Buffers, State};
 use crate::methods::options::refused;
 use crate::methods::setup::{Limited, Plan};
-use crate::methods::value::Value;
 use crate::record::prefix::fits;
 use crate::search::sets::branch_and_bound::{Task, branch_and_bound};
 use crate::search::sets::exchange::{GoesOn, Limits, improve};
@@ -19,6 +18,7 @@ use crate::search::walks::criteria::Criterion;
 use crate::search::walks::criteria::Rule;
 use crate::search::walks::greedy::{self, greedy_search};
 use crate::words::error::Error;
+use crate::words::value::Value;
 
 /// Share of the time limit for leaps and bounds: what they do not prove in it they hardly ever do.
 pub(super) const LEAPS_SHARE: f64 = 0.25;

@@ -2,9 +2,9 @@
 
 use super::given::Given;
 use super::options::refused;
-use super::value::Value;
 use crate::linear::prices::{Conditions, NamedLimit};
 use crate::words::error::Error;
+use crate::words::value::Value;
 
 /// How the costs of a further unit add up.
 const HOW: [&str; 2] = ["sum", "max"];

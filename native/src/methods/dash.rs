@@ -8,10 +8,10 @@ use crate::linear::state::{Buffers, State};
 use crate::methods::given::Given;
 use crate::methods::options::{check_count, refused_by};
 use crate::methods::setup::{Limited, Plan};
-use crate::methods::value::Value;
 use crate::search::sets::dash::{Ask, best_guess};
 use crate::search::sets::exchange::GoesOn;
 use crate::words::error::Error;
+use crate::words::value::Value;
 
 /// The options of `dash`.
 #[derive(Clone, Debug)]

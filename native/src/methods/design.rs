@@ -1,9 +1,9 @@
 //! `design`: which rows to observe, as it is asked.
 
 use super::options::refused;
-use super::value::Value;
 use crate::search::design::candidates::Asked;
 use crate::words::error::Error;
+use crate::words::value::Value;
 
 impl Asked {
     /// Read the arguments; nothing is the default.

@@ -11,7 +11,6 @@ use super::options::{
     REFUSED, StepOptions, refused, refused_by,
 };
 use super::setup::{self, Request};
-use super::value::Value;
 use crate::linear::constrained::Constraints;
 use crate::linear::fields::Fields;
 use crate::linear::fit::{Ask, FitRequest};
@@ -32,6 +31,7 @@ use crate::search::walks::removal::Usefulness;
 use crate::search::walks::step::{Direction, Information};
 use crate::words::error::Error;
 use crate::words::nearest::{near, unknown};
+use crate::words::value::Value;
 
 /// The probability with which an interval of a summary holds its coefficient, unless one is given.
 const LEVEL: f64 = 0.95;
@@ -193,6 +193,9 @@ pub struct Given<'g> {
     pub values: &'g [(String, Value)],
 }
 
+/// Options of `fit` that no search takes.
+const CONSTRAINTS: [&str; 2] = ["signs", "uncorrelated"];
+
 impl<'g> Given<'g> {
     /// Refuse options that the method does not have, and such as come twice.
     pub fn check(&self) -> Result<(), Error> {
@@ -228,6 +231,13 @@ impl<'g> Given<'g> {
     /// The error for an unknown option, which may be a group or its cost in the wrong place.
     fn unknown(&self, name: &str, value: &Value, names: &[String]) -> String {
         let method = self.method.name;
+        if CONSTRAINTS.contains(&name) {
+            return format!(
+                "{method} has no option '{name}': its order and bounds are those of least squares, \
+                 and under {name} a group that gains nothing alone may pay beside others; fit takes \
+                 it, for the groups that are chosen"
+            );
+        }
         if names.iter().any(|known| known == "groups") && value.texts().is_some() {
             return format!(
                 "{method} has no option '{name}'; groups are given as {{'groups': {{'{name}': \

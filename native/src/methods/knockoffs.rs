@@ -8,7 +8,6 @@ use super::options::{AnytimeOptions, FobaOptions, StepOptions, choice, refused};
 use super::question::{Choice, Setting};
 use super::run::Workspace;
 use super::setup::{Limited, Method, Plan, Request};
-use super::value::Value;
 use crate::linear::fields::Fields;
 use crate::linear::problem::{Gram, Linear, Target};
 use crate::linear::state::Buffers;
@@ -22,6 +21,7 @@ use crate::search::penalised::quadratic::{Penalty, Quadratic};
 use crate::search::sets::exchange::GoesOn;
 use crate::search::steps::to_the_end;
 use crate::words::error::Error;
+use crate::words::value::Value;
 
 /// Penalties of the group lasso that orders groups, and the last as a share of the first.
 const PENALTIES: (usize, f64) = (50, 1e-3);

@@ -14,7 +14,6 @@ use crate::methods::given::Given;
 use crate::methods::options::{choice, refused, refused_by};
 use crate::methods::question::{Choice, Setting};
 use crate::methods::setup::{Limited, Plan};
-use crate::methods::value::Value;
 use crate::search::penalised::criterion::{Criterion, Trials};
 use crate::search::penalised::curvature::degrees;
 use crate::search::penalised::descent::Effort;
@@ -23,6 +22,7 @@ use crate::search::penalised::path::{Grid, Minimiser, Path};
 use crate::search::penalised::quadratic::{Penalty, Quadratic};
 use crate::search::sets::exchange::GoesOn;
 use crate::words::error::Error;
+use crate::words::value::Value;
 
 /// What is penalised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +86,6 @@ struct Shrunk {
 impl LassoOptions {
     /// Options by the names that users give.
     pub const NAMES: &[&str] = &[
-        "signs",
         "lambda_min_ratio",
         "penalty_factors",
         "adaptive",
@@ -94,10 +93,11 @@ impl LassoOptions {
         "criterion",
         "n_lambda",
         "l1_ratio",
+        "signs",
     ];
 
     /// Those of groups.
-    pub const OF_GROUPS: &[&str] = Self::NAMES.split_at(1).1;
+    pub const OF_GROUPS: &[&str] = Self::NAMES.split_at(Self::NAMES.len() - 1).0;
 
     /// The defaults of a method.
     pub fn of(of: Penalised) -> LassoOptions {

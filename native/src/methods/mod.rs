@@ -25,7 +25,6 @@ pub mod chosen;
 pub mod conditions;
 pub mod dash;
 mod design;
-pub mod em;
 pub mod exchange;
 pub mod given;
 pub mod knockoffs;
@@ -39,7 +38,6 @@ pub mod run;
 pub mod setup;
 pub mod sght;
 mod told;
-pub mod value;
 
 use self::answer::Type;
 use self::best_within::BestWithinOptions;

@@ -9,13 +9,13 @@ use super::best_within::{BestWithinOptions, LEAPS_SECONDS, LEAPS_SHARE, certain,
 use super::options::refused;
 use super::question::{Choice, Setting};
 use super::setup::Limited;
-use super::value::Value;
 use crate::linear::state::{Buffers, State};
 use crate::search::sets::branch_and_bound::{Task, branch_and_bound, with};
 use crate::search::sets::exchange::GoesOn;
 use crate::search::sets::groupwise::Groupwise;
 use crate::search::sets::near::{Near, RankedSet};
 use crate::words::error::Error;
+use crate::words::value::Value;
 
 /// The options of `near_best`.
 #[derive(Clone, Debug)]

@@ -3,13 +3,15 @@
 //! The twin of `dbselect/spec/options.py` and `fields.py`, without what needs the rows of a table;
 //! a test compares names, defaults and what is allowed.
 
-use super::value::Value;
+use crate::linear::em;
 use crate::linear::fields::Fields;
 use crate::linear::fit::{Ask, FitRequest};
 use crate::search::walks::criteria::Rule;
 use crate::search::walks::removal::Usefulness;
 use crate::search::walks::step::{Direction, Information};
 use crate::words::error::{Error, listed};
+use crate::words::nearest::unknown;
+use crate::words::value::Value;
 
 /// What an option may be, where it is not one of some names.
 const ALLOWED: [(&str, &str); 60] = [
@@ -408,6 +410,37 @@ pub fn check_count(name: &str, count: Option<i64>) -> Result<(), Error> {
         Some(count) if count < 1 => Err(refused(name, &Value::Whole(count))),
         _ => Ok(()),
     }
+}
+
+/// Names of the options of `gram_em`.
+const EM_NAMES: [&str; 3] = ["max_iterations", "tolerance", "prior"];
+
+/// Read the options of `gram_em`; NULL is the default.
+pub fn em_options(given: &Value) -> Result<em::Options, String> {
+    let mut found = em::Options::default();
+    let entries = match given {
+        Value::Nothing => &[],
+        Value::Map(entries) => &entries[..],
+        _ => return Err("options must be a STRUCT, as {'max_iterations': 1000}".to_string()),
+    };
+    for (name, value) in entries {
+        let refused = |allowed: &str| Err(format!("{name} is {value}; it must be {allowed}"));
+        match (&name.to_ascii_lowercase()[..], value, value.number()) {
+            (name, Value::Nothing, _) if EM_NAMES.contains(&name) => {}
+            ("max_iterations", &Value::Whole(steps), _) if steps > 0 => {
+                found.max_iterations = steps as usize;
+            }
+            ("max_iterations", ..) => return refused("a whole number >= 1"),
+            ("tolerance", _, Some(most)) if most > 0.0 && most.is_finite() => {
+                found.tolerance = most;
+            }
+            ("tolerance", ..) => return refused("a number > 0"),
+            ("prior", _, Some(rows)) if rows >= 0.0 && rows.is_finite() => found.prior = Some(rows),
+            ("prior", ..) => return refused("a number of rows >= 0"),
+            _ => return Err(unknown("option", name, &EM_NAMES.map(str::to_string))),
+        }
+    }
+    Ok(found)
 }
 
 #[cfg(test)]

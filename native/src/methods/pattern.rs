@@ -173,9 +173,9 @@ mod tests {
     use crate::linear::problem::Linear;
     use crate::methods::PATTERNS;
     use crate::methods::given::read_choice;
-    use crate::methods::value::Value;
     use crate::record::terms::Terms;
     use crate::testing::GRAM;
+    use crate::words::value::Value;
 
     fn solved(groups: &[usize]) -> Pattern {
         let costs = [("a", 5.0), ("b", 1.0)].map(|(name, x)| (name.to_string(), Value::Number(x)));

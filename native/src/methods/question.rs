@@ -12,10 +12,10 @@ use crate::linear::problem::{Gram, Linear, Raw};
 use crate::linear::state::Buffers;
 use crate::methods::given::{read_choice, read_fit};
 use crate::methods::setup::{Fit, Limited, Plan, Request};
-use crate::methods::value::Value;
 use crate::record::terms::Terms;
 use crate::search::sets::exchange::GoesOn;
 use crate::words::error::Error;
+use crate::words::value::Value;
 
 /// The options of a method that chooses groups, which answers by them.
 pub trait Choice: Limited + Debug + Send + Sync {

@@ -6,7 +6,6 @@ use super::given::Given;
 use super::options::{choice, refused};
 use super::question::{Choice, Setting};
 use super::setup::{Limited, Plan};
-use super::value::Value;
 use crate::kernel::possible::{INDEFINITE, is_possible};
 use crate::linear::algebra::dense::dot;
 use crate::linear::groups::Groups;
@@ -17,6 +16,7 @@ use crate::search::sets::projection::Limits;
 use crate::search::sets::sght::{Ended, descend};
 use crate::search::sets::thresholding::{LeastSquares, Settings, Variant, kept};
 use crate::words::error::Error;
+use crate::words::value::Value;
 
 /// What descents start from, before its projection.
 #[derive(Clone, Debug, Default)]

@@ -57,6 +57,7 @@ pub unsafe extern "C" fn allocate_budget(info: Handle, chunk: Handle, out: Handl
 unsafe fn chosen(lists: Vector, entry: ListEntry, budget: f64) -> Result<Cell<'static>, String> {
     let items = lists.elements();
     let [numbers, rows, worth, spent, explained] = [0, 1, 2, 3, 4].map(|at| items.child(at));
+    let mut places: Vec<usize> = entry.range().collect();
     // SAFETY: see the caller's promise; slices of elements that lists have.
     let segments: Vec<Segment> = unsafe {
         let list = |of: Vector, at: usize| {
@@ -74,7 +75,9 @@ unsafe fn chosen(lists: Vector, entry: ListEntry, budget: f64) -> Result<Cell<'s
             spent: list(spent, at),
             explained: list(explained, at),
         };
-        entry.range().map(segment).collect()
+        // The list has no order of its own; equal slopes and errors go by the table's.
+        places.sort_unstable_by_key(|&at| numbers.get::<i64>(at));
+        places.iter().map(|&at| segment(at)).collect()
     };
     let found = allocate(&segments, budget)?;
     let cell = |((at, segment), step): ((usize, &Segment), Option<usize>)| {
@@ -84,5 +87,5 @@ unsafe fn chosen(lists: Vector, entry: ListEntry, budget: f64) -> Result<Cell<'s
         let step = step.map_or(Cell::Null, |step| Cell::Whole(step as i64));
         Cell::List(vec![number, step, of(segment.spent), of(segment.explained)])
     };
-    Ok(Cell::List(entry.range().zip(&segments).zip(found.steps).map(cell).collect()))
+    Ok(Cell::List(places.into_iter().zip(&segments).zip(found.steps).map(cell).collect()))
 }

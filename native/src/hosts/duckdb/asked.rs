@@ -11,10 +11,10 @@ use super::values::Values;
 use super::vectors::{Vector, bytes, text};
 use crate::methods::Method;
 use crate::methods::options::OF_PYTHON;
-use crate::methods::value::Value;
 use crate::record::gram::Names;
 use crate::record::terms::Terms;
 use crate::words::error::Error;
+use crate::words::value::Value;
 
 /// The method, target and options for each record of a chunk.
 pub struct Asked<'c> {

@@ -22,9 +22,9 @@ use crate::glm::request::Request;
 use crate::kernel::chunk::Missing;
 use crate::kernel::threads::cores;
 use crate::methods::Method;
-use crate::methods::value::Value;
 use crate::record::kept::{self, Kept};
 use crate::record::rows::Column;
+use crate::words::value::Value;
 
 /// What an aggregate state points to, from its first row on.
 #[derive(Clone)]

@@ -37,11 +37,9 @@ mod asked;
 mod designs;
 mod glm;
 mod grams;
-mod judged;
 mod lookups;
 mod names;
 mod patterns;
-mod plans;
 mod predictions;
 mod records;
 mod searches;
@@ -51,7 +49,6 @@ mod table;
 mod types;
 mod values;
 mod vectors;
-mod written;
 
 use std::ffi::{CStr, CString, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -249,7 +246,7 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let models: Vec<_> =
             kinds.iter().flat_map(|of| (0..2).map(|n| arguments(&[*of], n))).collect();
         let models: Vec<&[LogicalType]> = models.iter().map(Vec::as_slice).collect();
-        register_scalar(connection, c"model_sql", &models, &text(), written::model_sql)
+        register_scalar(connection, c"model_sql", &models, &text(), predictions::written::model_sql)
     }
 }
 
@@ -278,7 +275,7 @@ unsafe fn register_evaluate(
     }
     let each: Vec<_> =
         overloads.iter().map(|(parameters, returns)| ([&parameters[..]], returns)).collect();
-    let call: api::ScalarCall = judged::evaluate;
+    let call: api::ScalarCall = predictions::judged::evaluate;
     let functions: Vec<Overloaded<api::ScalarCall>> =
         each.iter().map(|(parameters, returns)| (&parameters[..], *returns, call)).collect();
     // SAFETY: see the caller's promise; the call writes what each overload returns.

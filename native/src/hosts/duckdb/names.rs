@@ -47,7 +47,7 @@ const ALLOCATE: &str = "CREATE OR REPLACE MACRO dbselect.main.allocate(\
                 coalesce(struct_extract(s, coalesce(worth, \"rows\"))::DOUBLE, 'nan')), \
             'spent': coalesce([coalesce(x.spent::DOUBLE, 'nan') for x in s.sequence], []), \
             'explained': coalesce([coalesce(x.explained::DOUBLE, 'nan') for x in s.sequence], []) \
-        } ORDER BY n) AS segments FROM numbered), \
+        }) AS segments FROM numbered), \
     chosen AS (SELECT unnest(system.main.dbselect_allocate(segments, budget)) AS own FROM gathered) \
     SELECT unnest(s), own.step, own.spent, own.explained \
     FROM numbered JOIN chosen ON numbered.n = own.n";

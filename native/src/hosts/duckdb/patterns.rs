@@ -13,10 +13,10 @@ use super::{aggregate_guard, scalar_guard};
 use crate::kernel::chunk::Labels;
 use crate::linear::em::em;
 use crate::linear::patterns::{Gaps, PatternSums, merge, remove};
-use crate::methods::em::options;
-use crate::methods::value::Value;
+use crate::methods::options::em_options;
 use crate::record::gram::Record;
 use crate::record::rows::{Rows, Shape};
+use crate::words::value::Value;
 
 impl Statistics for PatternSums {
     const NAME: &'static str = "gram_patterns";
@@ -219,7 +219,7 @@ pub unsafe extern "C" fn gram_em(info: Handle, chunk: Handle, out: Handle) {
             };
             let complete = |row| {
                 let asked = given.as_ref().map_or(Value::Nothing, |given| given.at(row));
-                let asked = options(&asked)?;
+                let asked = em_options(&asked)?;
                 let Some(records) = lists.at(row)? else { return Ok(None) };
                 Ok(em(&[records], asked)?.pop())
             };

@@ -1,13 +1,15 @@
 //! Predictions of rows by sequences and models, as scalar functions.
 
 pub mod arrived;
+pub mod judged;
+mod plans;
+pub mod written;
 
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::api::{self, Handle, type_id};
 use super::glm::{families_of, to_means};
-use super::plans::Plans;
 use super::scalar_guard;
 use super::sequences::{Fields, Predictions};
 use super::table::{leaf, leaves};
@@ -16,6 +18,7 @@ use crate::kernel::chunk::Missing;
 use crate::record::inputs::{Column, MissingColumns, Rows, Unknown};
 use crate::record::prefix::{self, Plan, Prediction};
 use crate::words::nearest;
+use plans::Plans;
 
 /// `anytime_predict(sequence, row [, budget] [, options])`; NULL without a sequence.
 pub unsafe extern "C" fn anytime_predict(info: Handle, chunk: Handle, out: Handle) {

@@ -7,7 +7,7 @@ use super::api::type_id;
 use super::table::leaf;
 use super::types::LogicalType;
 use super::vectors::{ListEntry, Vector, bytes, text};
-use crate::methods::value::Value;
+use crate::words::value::Value;
 
 /// A vector of values that a caller gives.
 pub struct Values<'c> {

@@ -11,11 +11,11 @@ use super::{Input, gathered};
 use crate::kernel::gaps::Policy;
 use crate::linear::em::em;
 use crate::linear::patterns::{PatternSums, merge};
-use crate::methods::em::options;
-use crate::methods::value::Value;
+use crate::methods::options::em_options;
 use crate::record::arrow::{read_record, record_type, write_records};
 use crate::record::gram::Record;
 use crate::record::texts::Limit;
+use crate::words::value::Value;
 
 /// The type of a list of records.
 pub fn data_type() -> DataType {
@@ -59,7 +59,7 @@ pub fn completed(inputs: &[Input]) -> Result<StructArray, String> {
     let [patterns, told] = inputs else { return Err("two inputs are needed".into()) };
     let told: serde_json::Value =
         serde_json::from_str(&text_of(told)).map_err(|error| error.to_string())?;
-    let told = options(&Value::from(told))?;
+    let told = em_options(&Value::from(told))?;
     let complete = |records: Option<Vec<Record>>| match records {
         Some(records) => Ok(em(&[records], told)?.pop()),
         None => Ok(None),

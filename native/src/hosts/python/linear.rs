@@ -19,10 +19,10 @@ use crate::linear::state::{Buffers, State};
 use crate::methods::Method;
 use crate::methods::conditions::conditions;
 use crate::methods::given;
-use crate::methods::value::Value;
 use crate::search::steps::{Interrupted, Step, Stop};
 use crate::search::walks::criteria::{Criterion, Rule};
 use crate::search::walks::greedy::{Limits, greedy_search};
+use crate::words::value::Value;
 
 /// Why a call ends that reads rows which Python does not bring.
 const UNREAD: &str = "rows of the Gram were not read";

@@ -8,7 +8,7 @@ use crate::methods::answer::Type;
 use crate::methods::given;
 use crate::methods::question::Question;
 use crate::methods::setup::Request;
-use crate::methods::value::Value;
+use crate::words::value::Value;
 
 /// The name of the only entry of an object that means a number which JSON lacks.
 const NOT_FINITE: &str = "\0";

@@ -111,8 +111,8 @@ fn exchange(
         limits.gains(&mut without, gains);
         let mut fitting = limits.fitting(&without);
         // What comes back with another group that needs it has its turn elsewhere.
-        for group in 0..fitting.len() {
-            fitting[group] = fitting[group]
+        for (group, fits) in fitting.iter_mut().enumerate() {
+            *fits = *fits
                 && !limits.prices.with_needs(group, without.waiting()).contains(&out)
                 && !going.contains(&group);
         }

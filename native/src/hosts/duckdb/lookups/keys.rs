@@ -1,9 +1,9 @@
 //! How a table is looked up: options, and the keys of rows.
 
 use crate::hosts::duckdb::table::Leaf;
-use crate::methods::value::Value;
 use crate::record::texts::{Limit, Texts, Values};
 use crate::words::nearest::unknown;
+use crate::words::value::Value;
 
 /// Whole numbers beyond this are no keys: doubles do not tell them apart.
 const MOST_KEY: f64 = 9_007_199_254_740_992.0;

@@ -16,12 +16,12 @@ use super::vectors::{ListEntry, Vector};
 use crate::kernel::chunk::{Chunk, Labels, Missing};
 use crate::kernel::gaps::Policy;
 use crate::linear::columns::match_columns;
-use crate::methods::value::Value;
 use crate::record::gram::Record;
 use crate::record::rows::{Column, Group, Rows, Shape, terms_of};
 use crate::record::terms::sources;
 use crate::record::texts::{Texts, Values as TextValues};
 use crate::words::nearest::unknown;
+use crate::words::value::Value;
 
 /// `gram_extend(record, sums, table [, options])`; NULL if one of the three is.
 ///

@@ -5,11 +5,11 @@ from typing import Any
 
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import COUNT
-from dbselect.record.patterns import MAX_PATTERNS, Patterns
 from dbselect.record.terms import Terms
-from dbselect.sources.gaps import read_patterns
 from dbselect.sources.open import open_table, stored_patterns
+from dbselect.sources.partial.gaps import read_patterns
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories
+from dbselect.sources.partial.records_by_pattern import MAX_PATTERNS, Patterns
 from dbselect.sources.read import prepared
 from dbselect.sources.snapshots import one_snapshot
 from dbselect.sources.types import TableSource

@@ -1,13 +1,13 @@
 //! The error of models and sequences on records of other rows, as a scalar function.
 
-use super::answers::write;
-use super::api::{self, Handle, type_id};
-use super::glm::families_of;
-use super::predictions::is_nothing;
-use super::records::Records;
-use super::scalar_guard;
-use super::sequences::Fields;
-use super::vectors::{Vector, text};
+use super::super::answers::write;
+use super::super::api::{self, Handle, type_id};
+use super::super::glm::families_of;
+use super::super::predictions::is_nothing;
+use super::super::records::Records;
+use super::super::scalar_guard;
+use super::super::sequences::Fields;
+use super::super::vectors::{Vector, text};
 use crate::linear::judged::{Judged, judge};
 use crate::methods::answer::{Cell, JUDGED, JUDGED_STEPS};
 use crate::record::prefix::Step;

@@ -8,7 +8,6 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,11 +16,11 @@ from dbselect._arrow import part_of
 from dbselect.errors import DataError, LeftOutWarning, warn_caller
 from dbselect.record.columns import Leaf, leaves
 from dbselect.record.gram import RECORD_DTYPE, Gram
-from dbselect.record.patterns import MAX_PATTERNS, Patterns, complete_parts
 from dbselect.record.terms import Terms
 from dbselect.sources.partial.gather import GramSums, GramWork
 from dbselect.sources.partial.grouping import in_arrow
 from dbselect.sources.partial.partial_aggregates import gather
+from dbselect.sources.partial.records_by_pattern import MAX_PATTERNS, Patterns, complete_parts
 from dbselect.sources.records import without_unseen_levels
 from dbselect.sources.request import Request, Table, request_of
 
@@ -93,9 +92,8 @@ class GapSums:
     def add(self, batch: Any) -> None:
         """Add some rows; may be called from several threads at once."""
         rows = in_arrow(batch)
-        for lacking, at in _patterns_of(rows, self.work.columns):
+        for lacking, part in _patterns_of(rows, self.work.columns):
             sums = self._of(lacking)
-            part = rows if at is None else rows.take(pa.array(at))
             if sums is None:
                 with self.lock:
                     self.empty[0] += part.num_rows
@@ -145,10 +143,8 @@ class GapSums:
         return pl.concat(frames)
 
 
-def _patterns_of(
-    rows: pa.Table, columns: Sequence[Leaf]
-) -> list[tuple[Lacking, npt.NDArray[np.intp] | None]]:
-    """Return what rows lack, and which rows; None for all rows."""
+def _patterns_of(rows: pa.Table, columns: Sequence[Leaf]) -> list[tuple[Lacking, pa.Table]]:
+    """Return what rows lack, and the rows that lack it, in their order."""
     absent = np.zeros((rows.num_rows, len(columns)), bool)
     start = 0
     for batch in rows.to_batches():
@@ -160,14 +156,20 @@ def _patterns_of(
                 absent[start:end, at] = nulls.to_numpy(zero_copy_only=False)
         start = end
     if not absent.any():
-        return [((), None)] if rows.num_rows else []
+        return [((), rows)] if rows.num_rows else []
     bits = np.packbits(absent, axis=1)
     bits = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
     words = np.ascontiguousarray(bits).view(np.uint64)
     keys = pl.DataFrame({f"word{k}": word for k, word in enumerate(words.T)})
     found = keys.with_row_index("row").group_by(keys.columns, maintain_order=True).agg("row")
-    parts = [part.to_numpy().astype(np.intp) for part in found["row"]]
-    return [(tuple(np.flatnonzero(absent[at[0]]).tolist()), at) for at in parts]
+    # Taken once, so that each pattern is a slice.
+    sorted_rows = rows.take(found["row"].explode().to_arrow()).combine_chunks()
+    starts = found["row"].list.len().cum_sum().to_list()
+    firsts = absent[found["row"].list.first().to_numpy()]
+    return [
+        (tuple(np.flatnonzero(lacks).tolist()), sorted_rows.slice(start, end - start))
+        for lacks, start, end in zip(firsts, [0, *starts], starts, strict=False)
+    ]
 
 
 def read_gaps(table: Table, request: Request, most: int) -> pl.DataFrame:
@@ -183,7 +185,7 @@ def read_gaps(table: Table, request: Request, most: int) -> pl.DataFrame:
 def read_patterns(table: Table, request: Request, most: int = MAX_PATTERNS) -> Patterns:
     """Return the patterns of a request without groups."""
     grams = [_without_unseen(Gram.from_struct(g)) for g in read_gaps(table, request, most)["gram"]]
-    found = Patterns(tuple(grams)).joined(most)
+    found = Patterns.of(grams, most)
     warn_of_gaps(found, request)
     return found
 

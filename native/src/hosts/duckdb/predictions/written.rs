@@ -1,11 +1,11 @@
 //! Models as the text of SQL expressions, as a scalar function.
 
-use super::api::{self, Handle};
-use super::glm::families_of;
-use super::predictions::{OPTIONS, Told, is_nothing};
-use super::scalar_guard;
-use super::sequences::{Fields, Stored};
-use super::vectors::{Vector, text, write_text};
+use super::super::api::{self, Handle};
+use super::super::glm::families_of;
+use super::super::predictions::{OPTIONS, Told, is_nothing};
+use super::super::scalar_guard;
+use super::super::sequences::{Fields, Stored};
+use super::super::vectors::{Vector, text, write_text};
 use crate::glm::family::Family;
 use crate::record::expression::expression;
 use crate::record::inputs::Unknown;

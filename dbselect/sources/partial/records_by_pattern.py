@@ -14,6 +14,7 @@ from scipy.special import fdtrc
 
 from dbselect import _native
 from dbselect.errors import ArgumentError, ConditionWarning, RecordError, warn_caller
+from dbselect.pages.cells import rows_of_pairs
 from dbselect.pages.glance import InNotebooks
 from dbselect.record import files
 from dbselect.record.gram import RECORD_TYPE, Gram, Matrix, is_record
@@ -23,6 +24,8 @@ from dbselect.record.groups import groups_of
 MAX_PATTERNS = 200
 #: Fields and names shown in a warning.
 NAMED = 5
+#: Groups in a picture.
+MOST_DRAWN = 60
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -52,6 +55,18 @@ class Patterns(InNotebooks, files.Stored):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "grams", _summed(self.grams, (), 2**62))
+
+    @classmethod
+    def of(cls, grams: Sequence[Gram], max_patterns: int) -> "Patterns":
+        """Add up the Grams of equal columns, and join the rarest of too many, as `joined` does."""
+        return cls._distinct(_summed(grams, (), max_patterns))
+
+    @classmethod
+    def _distinct(cls, grams: tuple[Gram, ...]) -> "Patterns":
+        """Return patterns of Grams that are added up already."""
+        found = object.__new__(cls)
+        object.__setattr__(found, "grams", grams)
+        return found
 
     def __repr__(self) -> str:
         return f"Patterns({len(self)} patterns, {len(self.columns)} columns, {self.rows} rows)"
@@ -114,6 +129,37 @@ class Patterns(InNotebooks, files.Stored):
         ]
         schema = {"group": pl.String, "other": pl.String, "rows": pl.Int64}
         return pl.DataFrame(pairs, schema, orient="row").sort("rows", maintain_order=True)
+
+    def plot(self, groups: Mapping[str, Iterable[str]] | None = None) -> Any:
+        """Plot the rows that have both groups of each pair.
+
+        Parameters
+        ----------
+        groups : as in `together`; of more than 60 those with the rarest pairs are drawn
+
+        Returns
+        -------
+        Chart of altair. Its ``data`` is a DataFrame: group, other, rows, share of all rows
+
+        Raises
+        ------
+        GroupError, ColumnError : `groups` do not fit the columns
+        EngineError : altair is not installed
+        """
+        names, seen = self._seen(groups)
+        drawn = np.sort(np.argsort(seen.min(axis=1), kind="stable")[:MOST_DRAWN])
+        cells = [
+            (names[i], names[j], int(seen[i, j]), seen[i, j] / max(self.rows, 1))
+            for i in drawn
+            for j in drawn
+        ]
+        schema = {"group": pl.String, "other": pl.String, "rows": pl.Int64, "share": pl.Float64}
+        notes = [f"{self.rows:,} rows in {len(self)} patterns; on the diagonal the rows of a group.",
+                "Of a pair with 0 rows a next trial learns most."]  # fmt: skip
+        if len(drawn) < len(names):
+            notes.append(f"The {len(drawn)} of {len(names)} groups with the rarest pairs are drawn.")
+        frame = pl.DataFrame(cells, schema, orient="row")
+        return rows_of_pairs(frame, [names[at] for at in drawn], notes)
 
     def _seen(self, groups: Mapping[str, Iterable[str]] | None) -> tuple[list[str], Matrix]:
         joint = self.em_terms()
@@ -249,14 +295,14 @@ class Patterns(InNotebooks, files.Stored):
         """Take the rows of a part away; RecordError if they are none."""
         if not isinstance(other, Patterns):
             return NotImplemented
-        return Patterns(_summed(self.grams, other.grams, 2**62))
+        return Patterns._distinct(_summed(self.grams, other.grams, 2**62))
 
     def joined(self, max_patterns: int) -> "Patterns":
         """Return at most so many patterns: the rarest joins the largest of a part of its columns.
 
         The columns that rows lose by that are in `dropped`.
         """
-        return Patterns(_summed(self.grams, (), max_patterns))
+        return Patterns.of(self.grams, max_patterns)
 
     def to_struct(self) -> dict[str, Any]:
         """Return the records as plain data."""

@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::sequences::{Fields, Stored};
-use super::vectors::ListEntry;
+use super::super::sequences::{Fields, Stored};
+use super::super::vectors::ListEntry;
 use crate::record::inputs::{Column, Kind, Unknown};
 use crate::record::prefix::{Case, Plan, Step};
 use crate::record::terms;
