@@ -27,3 +27,5 @@ def test_the_functions_of_sql_and_the_page_of_the_api_are_what_the_options_give(
     module = script("functions")
     assert module.SQL.read_text() == module.table(), "run python release/functions.py"
     assert module.PAGE.read_text() == module.page(), "run python release/functions.py"
+    calls = module.CALLS.read_text()
+    assert calls == module.with_arguments(calls), "run python release/functions.py"
