@@ -303,7 +303,11 @@ class Terms:
 
 
 def em_of_rows(
-    X: np.ndarray, weight: np.ndarray | None = None, steps: int = 20_000, settled: float = 1e-12
+    X: np.ndarray,
+    weight: np.ndarray | None = None,
+    steps: int = 20_000,
+    settled: float = 1e-12,
+    start: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> tuple[np.ndarray, np.ndarray, list[float]]:
     """Mean and covariance of rows with NaN by plain EM, and the likelihood of each step.
 
@@ -312,7 +316,7 @@ def em_of_rows(
     share = np.ones(len(X)) if weight is None else weight
     present = ~np.isnan(X)
     spread = np.nanstd(X, axis=0)
-    mean, covariance = np.nanmean(X, axis=0), np.diag(spread**2)
+    mean, covariance = start or (np.nanmean(X, axis=0), np.diag(spread**2))
     likelihoods = []
     for _ in range(steps):
         filled, rest, likelihood = np.zeros_like(X), np.zeros_like(covariance), 0.0

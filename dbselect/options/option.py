@@ -87,9 +87,9 @@ def check_known(method: str, names: Iterable[str], known: Iterable[str]) -> None
             )
         if name in CONSTRAINTS:
             raise OptionError(
-                f"{method} has no option '{name}': its order and bounds are of least squares, "
-                f"and under {name} a group that gains nothing alone may pay beside others; fit "
-                "takes it, for the groups that are chosen"
+                f"{method} has no option '{name}': its order and bounds are those of least "
+                f"squares, and under {name} a group that gains nothing alone may pay beside "
+                "others; fit takes it, for the groups that are chosen"
             )
         raise OptionError(f"{method} has {unknown('option', name, allowed)}")
 

@@ -185,15 +185,11 @@ def prices_of(
 ) -> pl.DataFrame:  # fmt: skip
     """Return `Prefixes.break_even`; `order` has the groups of the sequence."""
     POSITIVE.check("worth", worth)
-    if groups.told:
-        raise ArgumentError(
-            "break_even of a sequence sums costs, and this problem has shared, needs, one_of or "
-            "limits: break_even of the problem takes them, within a budget"
-        )
     if per not in get_args(Per):
         raise ArgumentError(f"per is {shown(per)}; it must be one of {list(get_args(Per))}")
     if per == "rmse" and np.size(problem.target_spread) > 1:
         raise ArgumentError("per is 'rmse', and several responses have no common unit")
+    prices = groups.prices
 
     def value(explained: float) -> float:
         if per == "explained":
@@ -202,17 +198,18 @@ def prices_of(
         return worth * float(problem.target_spread) * (1.0 - float(error))
 
     def price(group: int) -> float:
-        state, spent = LinearState(problem, positions), 0.0
+        state = LinearState(problem, positions)
         without, beside = -np.inf, -np.inf
-        others = [one for one in order if one != group]
+        others = [one for one in order if group not in prices.closed([one])]
         for at in range(len(others) + 1):
             if at:
                 state.add(others[at - 1])
-                spent += groups.costs[others[at - 1]]
-            explained = state.explained
-            without = max(without, value(explained) - spent)
-            beside = max(beside, value(explained + state.gains()[group]) - spent)
-        return float(beside - without)
+            held, explained = others[:at], state.explained
+            without = max(without, value(explained) - groups.spent(held))
+            if prices.allows([*held, group]):
+                spent = groups.spent([*held, group]) - groups.costs[group]
+                beside = max(beside, value(explained + state.gains()[group]) - spent)
+        return max(float(beside - without), 0.0)
 
-    prices: Any = [(name, price(group)) for group, name in enumerate(groups.names)]
-    return pl.DataFrame(prices, {"group": pl.String, "price": pl.Float64}, orient="row")
+    found: Any = [(name, price(group)) for group, name in enumerate(groups.names)]
+    return pl.DataFrame(found, {"group": pl.String, "price": pl.Float64}, orient="row")

@@ -19,13 +19,21 @@ export interface Options {
   groups?: Record<string, string[]> | [string, string[]][];
   /** Name of each group and its cost > 0; default: 1 each. */
   costs?: Record<string, number> | [string, number][];
+  /** Set-ups, which the first of their groups pays; then a cost may be 0. */
+  shared?: Record<string, { cost: number; groups: string[] }>;
+  /** Group -> groups that must be bought with it. */
+  needs?: Record<string, string[]>;
+  /** Lists of groups, of each at most one. */
+  one_of?: string[][];
+  /** Further units beside the budget. */
+  limits?: Record<string, { costs: Record<string, number>; limit: number; how?: "sum" | "max" }>;
   rule?: "fr" | "omp" | "omp-unwhitened" | "omp-single" | "doubling";
   ridge?: number;
   scale?: boolean;
   intercept?: boolean;
   /** Groups to take first. */
   always?: string[];
-  /** Groups to leave out. */
+  /** Groups to leave out, with those that need them. */
   exclude?: string[];
   /** Limit on the summed cost. */
   budget?: number;
@@ -61,6 +69,10 @@ export interface Sequence {
   budgets: number[];
   /** The most that any groups within each budget explain. */
   bounds: number[];
+  /** Groups that were left out. */
+  excluded: string[];
+  /** The conditions on the others: `shared`, `needs`, `one_of` and `limits`. */
+  conditions: Record<string, unknown>;
 }
 
 /** Order groups of columns by the prediction they buy for their cost. */

@@ -57,6 +57,23 @@ def test_em_is_that_of_the_rows(seed, weighted):
     )
 
 
+def test_three_vendors_of_different_rows_take_at_most_a_hundred_steps():
+    random = np.random.default_rng(0)
+    n = 6_000
+    X = random.normal(size=(n, 4)) @ random.normal(size=(4, 12)) + 4 * random.normal(size=(n, 12))
+    vendor = random.integers(0, 3, n)
+    second = np.where(random.random(n) < 0.02, (vendor + random.integers(1, 3, n)) % 3, vendor)
+    for k in range(3):
+        X[(vendor != k) & (second != k), 3 + 3 * k : 6 + 3 * k] = np.nan
+    patterns = ds.patterns(pl.DataFrame(X, schema=[f"x{j}" for j in range(12)]).fill_nan(None))
+    gram = patterns.em(tolerance=1e-9, prior=0)
+    assert gram.terms.em["iterations"] <= 100
+    start = gram.mean, gram.covariance()
+    (mean, covariance, _), spread = em_of_rows(X, steps=1, start=start), np.sqrt(np.diag(start[1]))
+    np.testing.assert_allclose((mean - start[0]) / spread, 0.0, atol=1e-8)
+    np.testing.assert_allclose((covariance - start[1]) / np.outer(spread, spread), 0.0, atol=1e-8)
+
+
 def test_every_door_finds_the_same():
     X, _ = rows_of(400, 3)
     frame = frame_of(X)

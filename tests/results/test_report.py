@@ -194,6 +194,32 @@ def test_sets_that_are_better_than_a_prefix_are_shown(tmp_path):
         assert one["r2"] > seq.at(one["spent"]).r2
 
 
+def test_prices_that_are_no_sums_are_told_and_kept_by_better_sets(tmp_path):
+    rng = np.random.default_rng(1)
+    rows = rng.normal(size=(200, 6)) + rng.normal(size=(200, 1))
+    frame = pl.DataFrame(rows, schema=list("abcdey"))
+    told: dict[str, Any] = {
+        "costs": {"a": 0.0, "b": 1.0, "c": 2.0, "d": 0.5, "e": 3.0}, "needs": {"e": ["b"]},
+        "shared": {"set": (2.0, ["a", "c"])}, "one_of": [["a", "d"]],
+        "limits": {"ms": ({"b": 20.0, "c": 30.0}, 40.0, "max")},
+    }  # fmt: skip
+    seq = ds.anytime_sequence(frame, "y", **told)
+    text = unescape(report(seq, tmp_path, unit="€"))
+    for sentence in (
+        "set costs 2 €, once, with the first of a, c.", "e needs b.",
+        "At most one of a, d.", "Limit: 40 ms, the dearest.",
+        "'ms': {'costs': {'b': 20.0, 'c': 30.0}, 'limit': 40.0, 'how': 'max'}",
+    ):  # fmt: skip
+        assert sentence in text
+    for better in write.better_sets(seq):
+        best = ds.best_within(frame, "y", better["spent"] + 1e-9, **told)
+        assert best.explained == pytest.approx(better["r2"], abs=1e-9)
+    costs = dict(write.worth_of_groups(seq).select("group", "cost").rows())
+    assert costs == {"a": 2.0, "b": 1.0, "c": 4.0, "d": 0.5, "e": 4.0}
+    with pytest.raises(ds.errors.ArgumentError, match="break_even of a sequence sums costs"):
+        seq.break_even(1.0)
+
+
 def test_title_and_unit_are_the_callers(tmp_path):
     text = report(found("linear"), tmp_path, title="Who <pays>?", unit="€")
     assert "<h1>Who &lt;pays&gt;?</h1>" in text

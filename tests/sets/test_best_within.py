@@ -506,30 +506,38 @@ def test_break_even_prices_are_those_of_all_sets(seed, told):
                     assert (name in one.groups) == is_bought
 
 
-def test_break_even_of_a_sequence_is_what_its_best_prefix_pays():
+@pytest.mark.parametrize("told", BREAKING_EVEN)
+def test_break_even_of_a_sequence_is_what_its_best_prefix_pays(told):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(60, 4)) + rng.normal(size=(60, 1))
     names = list("abcd")
     y = X @ [1.0, 0.6, 0.3, 0.0] + rng.normal(size=60)
     frame = pl.DataFrame({**dict(zip(names, X.T, strict=True)), "y": y})
     costs = {"a": 1, "b": 2, "c": 3, "d": 4}
-    sequence = ds.anytime_sequence(frame, "y", costs=costs)
+    sequence = ds.anytime_sequence(frame, "y", costs=costs, **told)
     order = sequence.steps["group"].to_list()[1:]
 
     def r2(kept):
         return ds.fit(frame, "y", list(kept)).r2 if kept else 0.0
 
     def net(kept, name, worth):
-        return worth(r2(kept)) - sum(costs[one] for one in kept if one != name)
+        set_up = 1.5 * ("shared" in told and bool({"a", "b"} & {*kept}))
+        return worth(r2(kept)) - sum(costs[one] for one in kept if one != name) - set_up
+
+    def is_allowed(kept):
+        is_apart = {"one_of", "limits"} & {*told} and {"a", "b"} <= {*kept}
+        return not is_apart and ("needs" not in told or "a" not in kept or "c" in kept)
 
     for per, worth in (("explained", lambda r2: 30 * r2),
                        ("rmse", lambda r2: 30 * y.std() * (1 - (1 - r2) ** 0.5))):  # fmt: skip
         for name, price in sequence.break_even(30, per=per).rows():
-            others = [one for one in order if one != name]
+            gone = {name, *("a" for _ in told.get("needs", ()) if name == "c")}
+            others = [one for one in order if one not in gone]
             prefixes = [others[:k] for k in range(len(others) + 1)]
-            best = max(net([*kept, name], name, worth) for kept in prefixes)
+            both = [[*kept, name] for kept in prefixes if is_allowed([*kept, name])]
+            best = max(net(kept, name, worth) for kept in both)
             expected = best - max(net(kept, name, worth) for kept in prefixes)
-            assert price == pytest.approx(expected)
+            assert price == pytest.approx(max(expected, 0.0))
     for options in ({"worth": 0}, {"worth": 1, "per": "mae"}):
         with pytest.raises(
             ds.errors.ArgumentError, match=r"worth is 0; it must|per is 'mae'; it must"

@@ -81,7 +81,7 @@ def test_the_best_set_is_that_of_all_sets(seed):
     tied = allowed & (every.explained >= most - TIE)
     assert found.spent == pytest.approx(price[tied].min(), abs=1e-6)
     near = ds.near_best(
-        problem.gram, "y", budget, problem.names, within=0.05, limit=5000, always=always[-1:],
+        problem.gram, "y", budget, problem.names, within=0.05, limit=20_000, always=always[-1:],
         ridge=ridge, **fields(terms),
     )  # fmt: skip
     listed = {frozenset(groups) for groups in near.table["groups"]}

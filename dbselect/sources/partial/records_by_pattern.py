@@ -154,8 +154,10 @@ class Patterns(InNotebooks, files.Stored):
             for j in drawn
         ]
         schema = {"group": pl.String, "other": pl.String, "rows": pl.Int64, "share": pl.Float64}
-        notes = [f"{self.rows:,} rows in {len(self)} patterns; on the diagonal those of a group.",
-                "Of a pair with 0 rows a next trial learns most."]  # fmt: skip
+        notes = [
+            f"{self.rows:,} rows in {len(self)} patterns; on the diagonal the rows of a group.",
+            "Of a pair with 0 rows a next trial learns most.",
+        ]
         if len(drawn) < len(names):
             notes.append(
                 f"The {len(drawn)} of {len(names)} groups with the rarest pairs are drawn."
