@@ -587,7 +587,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
     def why(self, group: str, budget: float | None = None) -> str:
         """Return in one sentence why the model within a budget has a group or not.
 
-        For a linear model of one response it ends with the best swap of the group, of `swaps`.
+        For a linear model of one response it ends with the best swap within the budget, of `swaps`.
 
         Parameters
         ----------
@@ -614,13 +614,10 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         BUDGET.check("budget", budget)
         last = longest_within(self.spent, budget)
         held = held_after(self.records[:last])
-        swaps = self._swaps_at(number, held)
-        return "; ".join(
-            [
-                self._reason(number, budget, last, held),
-                *(swap["says"] for swap in (swaps or [])[:1]),
-            ]
-        )
+        left = np.inf if budget is None else budget * (1.0 + BUDGET_SLACK) - self.spent[last]
+        swaps = [one for one in self._swaps_at(number, held) or [] if one["cost"] <= left]
+        reason = self._reason(number, budget, last, held)
+        return "; ".join([reason, *(swap["says"] for swap in swaps[:1])])
 
     def _reason(self, number: int, budget: float | None, last: int, held: list[int]) -> str:
         """Return why a group is among those held after some steps, or not."""
