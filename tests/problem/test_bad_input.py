@@ -75,7 +75,7 @@ def test_columns_and_weight_are_checked(as_source, options, kind, words):
     [
         (["who"], ds.errors.ColumnError, ["by", "unknown column 'who'"]),
         ([], ds.errors.ArgumentError, ["by is empty", "gram"]),
-        ([3], ds.errors.ArgumentError, ["by is 3", "name of a column"]),
+        ([3], ds.errors.ArgumentError, ["by has 3", "columns of the table"]),
         (["c", "c"], ds.errors.ColumnError, ["by", "'c' twice"]),
     ],
 )

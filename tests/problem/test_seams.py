@@ -44,7 +44,7 @@ def test_a_level_of_a_held_out_fold_counts_as_the_mean_of_the_others():
     with pytest.warns(ds.errors.UnknownLevelWarning, match="1 of 1 rows have a level"):
         assert model.predict(X.iloc[98:]) == pytest.approx([2.0])
     refusing = AnytimeRegressor(handle_unknown="error").fit(X.iloc[:98], y[:98])
-    with pytest.raises(ValueError, match="has a text that none had"):
+    with pytest.raises(ValueError, match="has a text that no row of the fit had"):
         refusing.predict(X.iloc[98:])
 
 
@@ -486,7 +486,7 @@ def test_an_estimator_by_em_predicts_gaps_from_what_a_row_has():
     lacking, model = np.isnan(X[:, 0]), AnytimeRegressor(null_policy="em").fit(X, y)
     np.testing.assert_allclose(model.predict(X)[lacking], 0.8 * X[lacking, 1], atol=0.1)
     skipping = AnytimeRegressor(null_policy="skip").fit(X, y)
-    with pytest.raises(ValueError, match="lacks a value that all rows of the fit had"):
+    with pytest.raises(ValueError, match="lacks a value that the model needs"):
         skipping.predict(X)
 
 
