@@ -267,7 +267,7 @@ def costs_of(
     for name in names:
         if name not in costs:
             raise GroupError(
-                f"group '{name}' has no cost; costs must name every group, and groups= limits them"
+                f"group '{name}' has no cost; costs must name every group; groups limits them"
             )
         values.append(_cost(name, costs[name], name in told.with_set_up))
     return np.array(values)
