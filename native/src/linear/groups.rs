@@ -211,9 +211,9 @@ fn costs_of(names: &[String], costs: Option<&Costs>, told: &Conditions) -> Resul
     }
     let by_name: HashMap<&String, f64> = costs.iter().map(|(name, cost)| (name, *cost)).collect();
     let cost_of = |name: &String| match by_name.get(name) {
-        None => {
-            Err(Error::group(format!("group '{name}' has no cost; costs must name every group")))
-        }
+        None => Err(Error::group(format!(
+            "group '{name}' has no cost; costs must name every group; groups limits them"
+        ))),
         Some(&cost) if cost > 0.0 && cost.is_finite() => Ok(cost),
         Some(&cost) if cost == 0.0 && told.has_set_up(name) => Ok(cost),
         Some(&cost) => Err(Error::group(format!(
