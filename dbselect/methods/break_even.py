@@ -8,10 +8,10 @@ from polars import DataFrame, Float64, String
 
 from dbselect.errors import ConvergenceWarning, warn_caller
 from dbselect.methods.best_within import best_within, check_budget
+from dbselect.options.conditions import CONDITIONS
 from dbselect.options.option import checked_options, shows
 from dbselect.record.groups import groups_of
 from dbselect.record.missing import features_of
-from dbselect.record.prices import CONDITIONS
 from dbselect.results.selected import Proof
 from dbselect.selection.ties import TIE_SHARE
 from dbselect.spec.combination import require_single_target

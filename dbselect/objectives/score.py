@@ -18,6 +18,7 @@ from dbselect.objectives.answers import Answers, ScoreFunction
 from dbselect.objectives.contract import Objective, SetFunction
 from dbselect.objectives.cross_validated import CrossValidated, scorer_of
 from dbselect.objectives.lazily import Lazily
+from dbselect.options.conditions import NONE, Conditions
 from dbselect.options.kinds import EXECUTOR, FINITE, FLAG, NOT_NEGATIVE
 from dbselect.record.gram import Vector
 from dbselect.record.groups import (
@@ -28,7 +29,6 @@ from dbselect.record.groups import (
     groups_of,
     patterns_by_name,
 )
-from dbselect.record.prices import NONE, Conditions
 from dbselect.record.steps import Ended, fits, within
 
 

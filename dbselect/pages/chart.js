@@ -117,7 +117,7 @@ function drawChart(holder, { lines, names, points, axis, titles, words }) {
   // nothing of it.
   const first = lines[0], taken = points.map((point) => {
     const x = across(point.spent);
-    return { from: x - 8, to: x + 8, y: up(point.value) + 4 };
+    return { from: x - 8, to: x + 8, y: up(point.value) };
   });
   const size = (step) => Math.abs(first.value[step] - first.value[step - 1]);
   const order = names.map((_, step) => step).filter((step) => names[step] !== null)

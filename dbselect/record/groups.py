@@ -13,10 +13,11 @@ import numpy.typing as npt
 import polars as pl
 
 from dbselect.errors import GroupError, shown, unknown
+from dbselect.options.conditions import NONE, Conditions
 from dbselect.options.kinds import POSITIVE, is_whole
 from dbselect.record.columns import match, with_indicators
 from dbselect.record.foreign import is_of, native
-from dbselect.record.prices import APART, NONE, Conditions, Prices
+from dbselect.record.prices import APART, Prices
 from dbselect.record.terms import Terms
 
 #: Name of a group -> its columns or globs.

@@ -11,8 +11,8 @@ import polars as pl
 from dbselect.errors import DbselectError, RecordError
 from dbselect.linear.information import SIGNS
 from dbselect.objectives.score import Score
+from dbselect.options.conditions import Conditions, Shared, checked
 from dbselect.options.kinds import FRACTION, POSITIVE, one_of
-from dbselect.record.prices import Conditions, Shared, checked
 from dbselect.record.terms import Terms
 from dbselect.spec.spec import Spec, answer_of, problem_of
 

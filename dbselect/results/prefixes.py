@@ -15,6 +15,7 @@ import pyarrow as pa
 from dbselect._forked import check_threads
 from dbselect.errors import ArgumentError, shown, warn_of_choice
 from dbselect.linear.problem import Linear
+from dbselect.options.conditions import Shared, checked
 from dbselect.options.kinds import BUDGET, SIGNS, check_at
 from dbselect.pages.glance import Glance, InNotebooks
 from dbselect.pages.html import listed
@@ -23,7 +24,7 @@ from dbselect.record import files
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
 from dbselect.record.inputs import HandleUnknown, MissingColumns
-from dbselect.record.prices import BUDGET_SLACK, Shared, checked
+from dbselect.record.prices import BUDGET_SLACK
 from dbselect.record.steps import (
     STEP_DTYPES,
     Choice,

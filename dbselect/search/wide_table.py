@@ -14,13 +14,13 @@ import numpy as np
 from dbselect.errors import ArgumentError, DataError, GroupError, SourceError
 from dbselect.linear.lazy_gram import LazyGram, Scanned, WideLinear
 from dbselect.linear.problem import check_usable, is_constant
+from dbselect.options.conditions import Conditions
 from dbselect.record.columns import SUFFIX, leaves, position
 from dbselect.record.entries import Mask
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Costs, GroupColumns, Groups, costs_of, groups_of
 from dbselect.record.missing import features_of
 from dbselect.record.policies import check_missing
-from dbselect.record.prices import Conditions
 from dbselect.record.terms import Terms
 from dbselect.search.table import (
     gram_given,

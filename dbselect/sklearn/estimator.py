@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 from sklearn.base import BaseEstimator
 
 from dbselect.errors import ArgumentError, LeftOutWarning, warn_caller
+from dbselect.options.conditions import CONDITIONS
 from dbselect.options.kinds import COUNT, is_whole, one_of
 from dbselect.pages.html import listed
 from dbselect.problem.problem import Problem
 from dbselect.record.policies import refuse_em
-from dbselect.record.prices import CONDITIONS
 from dbselect.record.steps import longest_within, uninterrupted
 from dbselect.results.glm.sequence import GlmSequence, Precision
 from dbselect.results.joint import AnySequence, JointSequence

@@ -10,11 +10,11 @@ from scipy.sparse import issparse
 from sklearn.utils.validation import _get_feature_names, check_array, check_is_fitted
 
 from dbselect.errors import ArgumentError, UnknownLevelWarning, warn_caller
+from dbselect.options.conditions import CONDITIONS
 from dbselect.options.kinds import one_of
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX
 from dbselect.record.inputs import HandleUnknown, MissingColumns, check_missing_columns
-from dbselect.record.prices import CONDITIONS
 from dbselect.results.sequence import Sequence
 from dbselect.sklearn.estimator import AnytimeEstimator
 from dbselect.sklearn.inputs import as_polars, complete, dense, has_text, rows_to_predict

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, TypeAlias, TypedDict
 
 from dbselect.families import Family
+from dbselect.options.conditions import Limits, Needs, OneOf, Shared
 from dbselect.options.kinds import (
     COLUMN,
     COUNT,
@@ -18,7 +19,6 @@ from dbselect.options.kinds import (
 )
 from dbselect.options.names import FamilyName, GramName
 from dbselect.options.option import Option
-from dbselect.record.prices import Limits, Needs, OneOf, Shared
 
 if TYPE_CHECKING:
     from dbselect.record.terms import Terms

@@ -4,7 +4,7 @@ from typing import Any
 
 from dbselect.errors import ArgumentError, shown
 from dbselect.families import parse
-from dbselect.record.prices import CONDITIONS
+from dbselect.options.conditions import CONDITIONS
 from dbselect.spec.combination import ONE_TARGET
 from dbselect.spec.methods import METHODS
 from dbselect.spec.spec import Spec

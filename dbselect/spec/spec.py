@@ -10,14 +10,7 @@ from dbselect._lazy import top_level
 from dbselect.errors import ArgumentError, ColumnError, GroupError, shown
 from dbselect.families import Family, parse
 from dbselect.objectives.contract import Objective, is_objective
-from dbselect.options.kinds import is_whole
-from dbselect.options.names import FamilyName, GramName
-from dbselect.options.option import is_default, options_of
-from dbselect.record.columns import doubled
-from dbselect.record.foreign import native
-from dbselect.record.gram import Gram
-from dbselect.record.groups import Costs, GroupColumns, GroupNames, costs_by_name, patterns_by_name
-from dbselect.record.prices import (
+from dbselect.options.conditions import (
     CONDITIONS,
     Conditions,
     Limits,
@@ -26,6 +19,13 @@ from dbselect.record.prices import (
     Shared,
     checked,
 )
+from dbselect.options.kinds import is_whole
+from dbselect.options.names import FamilyName, GramName
+from dbselect.options.option import is_default, options_of
+from dbselect.record.columns import doubled
+from dbselect.record.foreign import native
+from dbselect.record.gram import Gram
+from dbselect.record.groups import Costs, GroupColumns, GroupNames, costs_by_name, patterns_by_name
 from dbselect.record.terms import Terms
 from dbselect.sources.request import NullPolicy
 from dbselect.sources.types import Source

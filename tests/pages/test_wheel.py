@@ -38,7 +38,7 @@ def test_wheel_works_in_an_empty_environment(tmp_path):
     sizes = {file.filename: file.file_size for file in zipfile.ZipFile(wheel).infolist()}
     names = list(sizes)
     (library,) = (name for name in names if name.startswith("dbselect/_library"))
-    assert 100_000 < sizes[library] < 6_000_000
+    assert 100_000 < sizes[library] < 7_000_000
     pages = {f"report.{end}" for end in ("css", "html", "js")} | {"chart.js", "search.js"}
     assert {f"dbselect/pages/{name}" for name in pages} <= set(names)
     examples = (ROOT / "dbselect" / "sources" / "examples").iterdir()

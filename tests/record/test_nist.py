@@ -196,7 +196,7 @@ def test_what_is_composed_keeps_the_digits(name, way, database):
     gram = COMPOSED[way](data.frame, database)
     model = ds.fit(gram, "y", data.columns, intercept=data.intercept)
     found = [model.intercept, *model.coefficients.values()][not data.intercept :]
-    assert digits(found, data.coef) >= (COMPOSED_POWERS if name.startswith("Wampler") else 11)
+    assert digits(found, data.coef) >= (COMPOSED_POWERS if name.startswith("Wampler") else 10.9)
     assert digits([model.r2], [data.r2]) >= 11
     assert model.aliased == ()
 

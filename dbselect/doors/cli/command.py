@@ -70,7 +70,7 @@ class Options(argparse.Namespace):
 
     def _prices(self, prices: Any, given: Mapping[str, Any]) -> dict[str, Any]:
         """Check the content of ``--prices``, which is fields of a problem."""
-        from dbselect.record.prices import CONDITIONS
+        from dbselect.options.conditions import CONDITIONS
 
         if not isinstance(prices, dict):
             raise ArgumentError(f"--prices holds {shown(prices)}; it must map names to prices")

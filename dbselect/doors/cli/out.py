@@ -6,10 +6,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import polars as pl
-
 from dbselect.errors import ArgumentError
-from dbselect.results.prefixes import Prefixes
 
 if TYPE_CHECKING:
     import polars as pl

@@ -9,8 +9,8 @@ from typing import Any
 import polars as pl
 
 from dbselect.errors import DbselectError
+from dbselect.options.conditions import CONDITIONS, Conditions
 from dbselect.pages.report import Section
-from dbselect.record.prices import CONDITIONS, Conditions
 from dbselect.record.steps import longest_within
 from dbselect.results.report.what_if import METHODS
 from dbselect.results.sequence import Sequence

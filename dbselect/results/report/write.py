@@ -10,12 +10,12 @@ from dbselect import _forked, _native
 from dbselect.errors import ArgumentError
 from dbselect.linear.problem import TARGET, numbered
 from dbselect.linear.state import LinearState, shares_columns
+from dbselect.options.conditions import Conditions
 from dbselect.options.kinds import POSITIVE, TEXT, check_folder
 from dbselect.pages.html import cell_text, listed, small_curve
 from dbselect.pages.report import Section, page
 from dbselect.record.files import check_place, replacing
 from dbselect.record.groups import numbers_of
-from dbselect.record.prices import Conditions
 from dbselect.record.steps import Stop, longest_within
 from dbselect.results.glm.model import predicted
 from dbselect.results.heights import cost_of_height, flat_from
