@@ -241,7 +241,7 @@ def _glm_model(
     numbers = groups_held(groups, columns)
     return model_of(
         data, problem, fit, columns, objective.call, groups=[groups.names[i] for i in numbers],
-        spent=float(groups.costs[numbers].sum()), rows_searched=searched,
+        spent=groups.spent(numbers), rows_searched=searched,
     )  # fmt: skip
 
 

@@ -64,7 +64,7 @@ class ScoreModel(StoredFields, InNotebooks):
         """Return the model of groups, by number."""
         names = [groups.names[group] for group in held]
         columns = dict.fromkeys(name for group in names for name in groups.columns[group])
-        return cls(names, list(columns), float(groups.costs[held].sum()), folds, call=call)
+        return cls(names, list(columns), groups.spent(held), folds, call=call)
 
     def __repr__(self) -> str:
         formula = f"{self._score.label} ~ {listed(self.groups)}"

@@ -4,9 +4,11 @@ import itertools
 from dataclasses import replace
 
 import numpy as np
+import polars as pl
 import pytest
 from problems import Problem, in_passes, random_problem
 from reference import Terms, subsets
+from sklearn.linear_model import LinearRegression
 
 import dbselect as ds
 
@@ -211,3 +213,32 @@ def test_a_choice_of_k_groups_may_be_bought(seed):
             assert len(found.groups) <= k
             assert budget is None or terms.price(found.groups) <= budget + TIE
             assert found.spent == pytest.approx(terms.price(found.groups))
+
+
+@pytest.mark.parametrize("method", ["greedy", "exchange", "top_k", "anytime_sequence", "backward"])
+@pytest.mark.parametrize("of", ["gram", "rows", "score"])
+def test_a_model_spends_what_its_groups_cost_together(of, method):
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame(rng.normal(size=(60, 4)), schema=list("abcd"))
+    y = frame.to_numpy() @ [1.0, 2.0, 3.0, 0.1] + rng.normal(size=60)
+    rows = frame.with_columns(y=pl.Series(y > 0 if of == "rows" else y))
+    terms = Terms(dict.fromkeys("abcd", 1.0), {"set-up": (3.0, list("abc"))}, {}, (), {})
+    score = ds.objectives.Score.of(LinearRegression(), frame, y)
+    source = {"gram": ds.gram(rows) if of == "gram" else None, "rows": rows, "score": score}[of]
+    family = {"family": "binomial"} if of == "rows" else {}
+    target = () if of == "score" else ("y",)
+    problem = ds.Problem(source, *target, **family, **fields(replace(terms, costs={})))
+    options = {} if method in ("anytime_sequence", "backward") else {"k": 2}
+    found = getattr(problem, method)(**options)
+    model = found.at() if hasattr(found, "steps") else found
+    assert model.spent == terms.price(model.groups)
+
+
+def test_a_simulation_refuses_prices_that_are_no_sums():
+    rows = pl.DataFrame(
+        {"a": [1.0, 2.0, 3.0, 5.0], "b": [1.0, 0.0, 2.0, 1.0], "y": [1.0, 3.0, 4.0, 4.0]}
+    )
+    problem = ds.Problem(rows, "y", shared={"set-up": (1.0, ["a", "b"])})
+    for asked in ({}, {"rule": "value", "accept_above": 0.0}):
+        with pytest.raises(ds.errors.ArgumentError, match="costs that are summed"):
+            problem.simulate(rows, **asked)
