@@ -25,7 +25,7 @@ class Market:
     def __init__(self, problem: Spec, rows: Any, fails: Mapping[str, float], seed: int) -> None:
         if problem.told:
             raise ArgumentError(
-                "simulate lets rows buy groups one by one at costs that are summed, and the problem "
+                "simulate lets rows buy groups at costs that are summed, and the problem "
                 "has shared, needs, one_of or limits; predictor() prices what a row has"
             )
         self.predictor = predictor = answer_of(
