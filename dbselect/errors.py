@@ -95,7 +95,7 @@ class LeakageWarning(UserWarning):
 
 
 class PromiseWarning(UserWarning):
-    """Rows held out earn less than a model with normal residuals promises."""
+    """Rows held out earn less than promised, or are judged as better than they are."""
 
 
 class PerfectFitWarning(UserWarning):

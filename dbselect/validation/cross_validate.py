@@ -5,10 +5,11 @@ from typing import Any
 
 import polars as pl
 
-from dbselect.errors import ArgumentError, warns_once
+from dbselect.errors import ArgumentError, PromiseWarning, warn_caller, warns_once
 from dbselect.options.kinds import CALLBACK, COLUMN
 from dbselect.options.option import options_of, shows
 from dbselect.record.gram import Gram
+from dbselect.record.policies import has_em
 from dbselect.search.table import referenced_columns
 from dbselect.search.width import is_lazy
 from dbselect.sources.progress import Callback, turns
@@ -79,6 +80,7 @@ def cross_validate(
     -----
     SkippedRowsWarning : more than a tenth of the rows of the table is skipped
     FoldsWarning : a fold of the table has no row, as there are too few different keys
+    PromiseWarning : `null_policy` is ``"em"``, which completes rows held out with the others
 
     Notes
     -----
@@ -143,6 +145,7 @@ def cross_validate(
         raise ArgumentError(f"cv is {cv!r} and folds is {folds!r}; they mean the same, give one")
     name, splits = ("folds", folds) if cv is None else ("cv", cv)
     problem, folding = split_of(problem, name, splits, key, time, kept=metric is not None)
+    _warn_of_em(problem)
     judge = None if metric is None else MetricJudge(metric, key, problem.weight)
     measures = Measures() if judge is None else judge.measures
     if judge is not None and folding is None:
@@ -196,6 +199,15 @@ def cross_validate(
             for values, segment in zip(keys.to_dicts() or [{}], segments, strict=True)
         ],
     )
+
+
+def _warn_of_em(problem: Spec) -> None:
+    if has_em(problem.null_policy):
+        warn_caller(
+            "null_policy is 'em', which completes rows held out together with the others, by their "
+            "targets too: scores are too good where much is missing",
+            PromiseWarning,
+        )
 
 
 def _is_lazy(problem: Spec, method: MethodOf, columns: list[str] | None) -> bool:
