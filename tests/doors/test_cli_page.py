@@ -27,7 +27,7 @@ def rounded(text: str) -> str:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="a shell of Unix")
 def test_commands_print_what_the_page_shows(demo_folder):
-    for name, text in zip(("groups", "costs"), blocks("json"), strict=True):
+    for name, text in zip(("groups", "costs", "prices"), blocks("json"), strict=True):
         (demo_folder / f"{name}.json").write_text(text)
     for block in blocks("console"):
         for part in block.split("$ ")[1:]:

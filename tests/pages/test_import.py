@@ -28,7 +28,9 @@ def test_import_loads_nothing_heavy():
     loaded = loaded_after("import dbselect")
     assert not loaded & HEAVY
     assert {name for name in loaded if name.startswith("dbselect.")} == {
+        "dbselect._addresses",
         "dbselect._forked",
+        "dbselect._held",
         "dbselect._lazy",
         "dbselect.doors",
         "dbselect.doors.namespaces",

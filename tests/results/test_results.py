@@ -110,10 +110,12 @@ def arguments(result: Any, folder: Path) -> dict[str, Any]:
         "X": table(),
         "step": 1,
         "costs": dict.fromkeys(COSTS, 2.0),
+        "shared": {},
         "group": next(iter(COSTS)),
         "path": folder / "one",
         "budget": 3.0,
         "size": 1,
+        "signs": None,
         "gamma": 0.5,
         "penalty": 3.0,
         "criterion": "aic",
@@ -202,8 +204,8 @@ def test_every_public_name_of_a_sequence_works_or_refuses_in_a_sentence(family, 
     # Bounds are proved for a quadratic objective only, and F compares sums of squares.
     bounds = {"guarantee", "certificate", "break_even"}
     # What has changed in the moments of columns explains one linear response.
-    of_family = bounds | {"f_tests", "drift"}
-    others: dict[str, set[str]] = {"joint": {"drift"}, "linear": set()}
+    of_family = bounds | {"f_tests", "drift", "swaps"}
+    others: dict[str, set[str]] = {"joint": {"drift", "swaps"}, "linear": set()}
     assert set(refused) == others.get(family, of_family)
     for name, text in refused.items():
         assert re.fullmatch(r"[a-z][^\n]*[^.\n]", text)

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from scipy.special import fdtrc
+import scipy
 
 from dbselect import _native
 from dbselect.errors import ArgumentError, ConditionWarning, RecordError, warn_caller
@@ -278,7 +278,7 @@ class Patterns(InNotebooks, files.Stored):
             statistic = p_value = spread = None
             if above > 0 and below > 0 and within > 0:
                 statistic = between / above / (within / below)
-                p_value = float(fdtrc(above, below, statistic))
+                p_value = float(scipy.special.fdtrc(above, below, statistic))
             if total > 0:
                 spread = float(np.sqrt(between / total))
             rows.append((name, statistic, p_value, spread))
