@@ -9,7 +9,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, FieldError, PerfectFitWarning, warn_caller
 from dbselect.linear.condition import warn_of
-from dbselect.linear.constrained import Constraint, constrained_fit
+from dbselect.linear.constrained import NO_CONSTRAINTS, Constraint, constrained_fit
 from dbselect.linear.inference import (
     Deviations,
     FittedRows,
@@ -101,7 +101,7 @@ class Model(Diagnosed, StoredFields, Predicting):
     def constraint(self) -> Constraint:
         """What `signs` and `uncorrelated` cost; FieldError for a model without them."""
         if self.fit is None or self.fit.constraint is None:
-            raise FieldError("the model has no constraints; fit(signs=...) makes one that has")
+            raise FieldError(NO_CONSTRAINTS)
         return self.fit.constraint
 
     @property
