@@ -4,7 +4,8 @@ The compiled library computes it: `native/src/linear/constrained.rs`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -14,12 +15,11 @@ from dbselect.linear.problem import TARGET, numbered
 from dbselect.record.columns import match
 from dbselect.record.gram import Gram, Matrix, Vector
 
-#: Why models under constraints have no standard errors, and others no constraint.
+#: Why models under constraints have no standard errors.
 NOT_NORMAL = (
     "the model was fitted with signs or uncorrelated, under which coefficients are not normal; fit "
     "it without them for standard errors and tests"
 )
-NO_CONSTRAINTS = "the model has no constraints; fit(signs=...) makes one that has"
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,13 @@ class Constraint:
         share of the null deviance
     at_zero : columns whose coefficient is 0 because of their sign
     violation : largest violation of the optimality conditions, in correlations
+    given : the constraints, as `fit` takes them
     """
 
     r2_cost: float
     at_zero: tuple[str, ...]
     violation: float
+    given: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,10 @@ def constrained_fit(
         aliased=tuple(name for name in columns if name in aliased),
         condition=answer.field("condition")[0].as_py(),
         constraint=Constraint(
-            r2_cost, tuple(name for name in signed if not coefficients[name]), violation
+            r2_cost,
+            tuple(name for name in signed if not coefficients[name]),
+            violation,
+            {"signs": dict(signs), "uncorrelated": list(uncorrelated)},
         ),
     )
 

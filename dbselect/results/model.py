@@ -9,7 +9,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, FieldError, PerfectFitWarning, warn_caller
 from dbselect.linear.condition import warn_of
-from dbselect.linear.constrained import NO_CONSTRAINTS, Constraint, constrained_fit
+from dbselect.linear.constrained import Constraint, constrained_fit
 from dbselect.linear.inference import (
     Deviations,
     FittedRows,
@@ -98,11 +98,8 @@ class Model(Diagnosed, StoredFields, Predicting):
         return list(self.coefficients)
 
     @property
-    def constraint(self) -> Constraint:
-        """What `signs` and `uncorrelated` cost; FieldError for a model without them."""
-        if self.fit is None or self.fit.constraint is None:
-            raise FieldError(NO_CONSTRAINTS)
-        return self.fit.constraint
+    def _constraint(self) -> Constraint | None:
+        return None if self.fit is None else self.fit.constraint
 
     @property
     def saturated(self) -> bool:

@@ -150,7 +150,7 @@ def fitted_in_passes(
         cost = max(fit.deviance - free.deviance, 0.0) / settled.null_deviance
         at_zero = (fit.point.coef[:, 0] == 0.0) & (signed != 0.0)
         names = tuple(np.array(groups.members)[at_zero].tolist())
-        constraint = Constraint(cost, names, fit.violation)
+        constraint = Constraint(cost, names, fit.violation, {"signs": dict(signs or {})})
     warn_of_fit(data, fit)
     return model_of_groups(call, data, groups, settled, fit, constraint=constraint)
 

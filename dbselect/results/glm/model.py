@@ -14,7 +14,7 @@ from dbselect.glm.named import family_of, kind_of_family
 from dbselect.glm.newton import Status
 from dbselect.glm.offset import Offset
 from dbselect.linear import information
-from dbselect.linear.constrained import NO_CONSTRAINTS, NOT_NORMAL, Constraint
+from dbselect.linear.constrained import NOT_NORMAL, Constraint
 from dbselect.pages.html import listed
 from dbselect.pages.summary import test_text
 from dbselect.record.columns import INTERCEPT
@@ -204,15 +204,12 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
 
     def _check_free(self) -> None:
         """Refuse what is computed of maximum likelihood for a model under signs."""
-        if self.errors is not None and self.errors.constraint is not None:
+        if self._constraint is not None:
             raise FieldError(NOT_NORMAL)
 
     @property
-    def constraint(self) -> Constraint:
-        """What `signs` cost; FieldError for a model without them."""
-        if self.errors is None or self.errors.constraint is None:
-            raise FieldError(NO_CONSTRAINTS)
-        return self.errors.constraint
+    def _constraint(self) -> Constraint | None:
+        return None if self.errors is None else self.errors.constraint
 
     def covariance(self) -> pl.DataFrame:
         """Return the covariance of the coefficients; its diagonal has the squared standard errors.
