@@ -122,7 +122,7 @@ class Secant:
 
 def secant(before: Expansion, after: Expansion, moved: Coefficients) -> Secant:
     """Return the secant of a step, from the expansions at both of its ends."""
-    step = _flat(moved)
+    step = flat(moved)
     first, last = _information(before) @ step, _information(after) @ step
     beyond = _gradient(before) - _gradient(after) - 0.5 * (first + last)
     return Secant(step, beyond, float(step @ first), float(step @ last))
@@ -139,8 +139,20 @@ def secant_step(
 
     `ridge` is 0 for the intercept; `used` may change. None if the curvature has too few digits.
     """
+    gradient, curvature = curvature_of(model, at, ridge, used, secants)
+    try:
+        step = scipy.linalg.cho_solve(scipy.linalg.cho_factor(curvature), gradient)
+    except np.linalg.LinAlgError:
+        return None
+    return unflat(step, used, at), float(gradient @ step)
+
+
+def curvature_of(
+    model: Expansion, at: Coefficients, ridge: Vector, used: Index, secants: Sequence[Secant]
+) -> tuple[Vector, Matrix]:
+    """Return downward gradient and curvature of the penalised objective, by secants."""
     expected = _information(model)[np.ix_(used, used)]
-    gradient = (_gradient(model) - ridge * _flat(at))[used]
+    gradient = (_gradient(model) - ridge * flat(at))[used]
     curvature = expected + np.diag(ridge[used])
     for past in secants:
         s = past.step[used]
@@ -153,17 +165,19 @@ def secant_step(
         if share < LEAST_SHARE:
             change = forward + (change - forward) * (1.0 - LEAST_SHARE) / (1.0 - share)
         curvature += np.outer(change, change) / (s @ change) - np.outer(forward, forward) / along
-    try:
-        step = scipy.linalg.cho_solve(scipy.linalg.cho_factor(curvature), gradient)
-    except np.linalg.LinAlgError:
-        return None
-    full = np.zeros_like(ridge)
-    full[used] = step
-    free = len(at.intercept)
-    return Coefficients(full[:free], full[free:].reshape(at.coef.shape)), float(gradient @ step)
+    return gradient, curvature
 
 
-def _flat(point: Coefficients) -> Vector:
+def unflat(values: Vector, used: Index, like: Coefficients) -> Coefficients:
+    """Return coefficients from those that are used, the intercept first; others are 0."""
+    full = np.zeros(len(like.intercept) + like.coef.size)
+    full[used] = values
+    free = len(like.intercept)
+    return Coefficients(full[:free], full[free:].reshape(like.coef.shape))
+
+
+def flat(point: Coefficients) -> Vector:
+    """Return coefficients as one vector, the intercept first."""
     return np.concatenate([point.intercept, point.coef.ravel()])
 
 

@@ -123,8 +123,17 @@ class GlmProblem:
         """Factor from coefficients of the linear problem to those of the model."""
         return float(np.sqrt(self.null_deviance / self.weight))
 
-    def state(self, at: Coefficients, model: Expansion, groups: Sequence[int]) -> LinearState:
-        """Return the linear problem near a point, with some groups selected."""
+    def state(
+        self,
+        at: Coefficients,
+        model: Expansion,
+        groups: Sequence[int],
+        without: frozenset[int] | None = None,
+    ) -> LinearState:
+        """Return the linear problem near a point, with some groups selected.
+
+        `without` are coefficients that stay 0; by default those of `dependent`.
+        """
         repeat = self.free
         ridge = np.repeat(self.ridge, repeat)
         size = len(ridge)
@@ -143,7 +152,7 @@ class GlmProblem:
         state = LinearState(local, members)
         if groups:
             state.add_all(groups)
-        dependent = self.dependent(groups)
+        dependent = self.dependent(groups) if without is None else without
         if dependent.issubset(state.aliased):
             return state
         constant = local.constant.copy()
@@ -216,6 +225,8 @@ class GlmFit:
     model: Expansion
     state: LinearState  # the linear problem near `base`, the groups selected
     dependent: frozenset[int] = frozenset()  # coefficients of columns that depend on others: 0
+    # largest violation of the optimality conditions under signs, in correlations; None without
+    violation: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +263,7 @@ def extended(
     if not problem.dependent(held).issubset(state.aliased):
         state = problem.state(fit.base, fit.model, held)
     columns = problem.columns(held) if alone else None
-    return (yield from _Descent(problem, held, columns, fit.base, fit.model, state).run())
+    return (yield from Descent(problem, held, columns, fit.base, fit.model, state).run())
 
 
 def reduced(problem: GlmProblem, fit: GlmFit, group: int, *, alone: bool = False) -> Fitting:
@@ -273,11 +284,11 @@ def _descent(
     """Fit some groups from a point whose expansion needs a pass."""
     model = yield PassRequest(point, columns)
     state = problem.state(point, model, held)
-    return (yield from _Descent(problem, held, columns, point, model, state).run())
+    return (yield from Descent(problem, held, columns, point, model, state).run())
 
 
 @dataclass(eq=False)
-class _Descent:
+class Descent:
     """Newton steps on the selected groups, from a point with its expansion."""
 
     problem: GlmProblem
@@ -504,4 +515,4 @@ def completed(problem: GlmProblem, fit: GlmFit, read: Read) -> GlmFit:
     """Return a fit with an expansion for all groups, by one pass."""
     (model,) = read([PassRequest(fit.point)])
     state = problem.state(fit.point, model, fit.groups)
-    return _Descent(problem, fit.groups, None, fit.point, model, state).ended(fit.status)
+    return Descent(problem, fit.groups, None, fit.point, model, state).ended(fit.status)

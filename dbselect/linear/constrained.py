@@ -4,13 +4,22 @@ The compiled library computes it: `native/src/linear/constrained.rs`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from dbselect import _native
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.problem import TARGET, numbered
 from dbselect.record.columns import match
-from dbselect.record.gram import Gram
+from dbselect.record.gram import Gram, Matrix, Vector
+
+#: Why models under constraints have no standard errors.
+NOT_NORMAL = (
+    "the model was fitted with signs or uncorrelated, under which coefficients are not normal; fit "
+    "it without them for standard errors and tests"
+)
 
 
 @dataclass(frozen=True)
@@ -19,14 +28,17 @@ class Constraint:
 
     Parameters
     ----------
-    r2_cost : r2 of the columns without the constraints, less that of the model
+    r2_cost : r2 of the columns without the constraints, less that of the model; of a family the
+        share of the null deviance
     at_zero : columns whose coefficient is 0 because of their sign
     violation : largest violation of the optimality conditions, in correlations
+    given : the constraints, as `fit` takes them
     """
 
     r2_cost: float
     at_zero: tuple[str, ...]
     violation: float
+    given: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
@@ -84,9 +96,32 @@ def constrained_fit(
         aliased=tuple(name for name in columns if name in aliased),
         condition=answer.field("condition")[0].as_py(),
         constraint=Constraint(
-            r2_cost, tuple(name for name in signed if not coefficients[name]), violation
+            r2_cost,
+            tuple(name for name in signed if not coefficients[name]),
+            violation,
+            {"signs": dict(signs), "uncorrelated": list(uncorrelated)},
         ),
     )
+
+
+def signed_minimum(matrix: Matrix, target: Vector, signs: Vector) -> Vector:
+    """Minimise ``1/2 w'C w - c'w`` over w with the signs 1 or -1; 0 stands for none."""
+    width = len(target)
+    least = float(target @ np.linalg.lstsq(matrix, target)[0])
+    if not least > 0.0:
+        return np.zeros(width)
+    names = [*map(str, range(width)), TARGET]
+    comoment = np.block([[matrix, target[:, None]], [target[None, :], np.full((1, 1), least)]])
+    gram = Gram(names, width + 2, 0, 1.0, np.zeros(width + 1), comoment)
+    given = {names[j]: "+" if signs[j] > 0 else "-" for j in np.flatnonzero(signs)}
+    fitted = constrained_fit(gram, TARGET, names[:-1], signs=given)
+    return np.array([*fitted.coefficients.values()])
+
+
+def sign_numbers(signs: Mapping[str, str], columns: Sequence[str]) -> Vector:
+    """Return the sign of each column as 1 or -1, or 0 for none."""
+    found = signs_of(signs, columns)
+    return np.array([{"+": 1.0, "-": -1.0}.get(found.get(name, ""), 0.0) for name in columns])
 
 
 def signs_of(signs: Mapping[str, str], columns: Sequence[str]) -> dict[str, str]:

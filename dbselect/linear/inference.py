@@ -18,7 +18,7 @@ import polars as pl
 
 from dbselect import _native
 from dbselect.errors import DataError, FieldError
-from dbselect.linear.constrained import Constraint
+from dbselect.linear.constrained import NOT_NORMAL, Constraint
 from dbselect.linear.least_squares import LeastSquares, least_squares
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Gram, Matrix, Vector
@@ -60,10 +60,7 @@ class FittedRows:
                 f"ridge is {self.ridge:g}; standard errors are those of least squares, at ridge 0"
             )
         if self.constraint is not None:
-            raise FieldError(
-                "the model was fitted with signs or uncorrelated, under which coefficients are "
-                "not normal; fit it without them for standard errors and tests"
-            )
+            raise FieldError(NOT_NORMAL)
 
     @property
     def moments(self) -> Gram:

@@ -9,7 +9,8 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, shown
-from dbselect.glm.named import family_of
+from dbselect.families import parse
+from dbselect.glm.named import ESTIMATED, family_of
 from dbselect.linear.condition import warn_of_dependence, warn_of_leak
 from dbselect.linear.constrained import apart_of
 from dbselect.linear.exact import ExactFit, exact_least_squares
@@ -154,12 +155,8 @@ def fit(
             raise ArgumentError(
                 f"{name} is {shown(value)}; fits with exact=True have no constraints"
             )
-        if not problem.is_linear:
-            raise ArgumentError(
-                f"{name} is {shown(value)}; its conditions are solved on the Gram of a linear "
-                f"model, and a fit of family '{problem.family}' has none"
-            )
     if not problem.is_linear:
+        _check_of_family(problem, constraints)
         if checked["exact"]:
             raise ArgumentError(
                 f"exact is True; fits of family '{problem.family}' are iterations, and never exact"
@@ -167,7 +164,7 @@ def fit(
         columns_to_read = _read_columns(problem, columns)
         return fitted_in_passes(
             problem, call, columns_to_read, lambda passes: _groups_in(problem, passes, columns),
-            tol=checked["tol"], max_iter=checked["max_iter"],
+            tol=checked["tol"], max_iter=checked["max_iter"], signs=checked["signs"],
         )  # fmt: skip
     for name in ("tol", "max_iter"):
         if (value := values[name]) is not None:
@@ -175,6 +172,27 @@ def fit(
     if checked["exact"]:
         return _exact(problem, columns, call)
     return _linear(problem, columns, call, **constraints)
+
+
+def _check_of_family(problem: Spec, constraints: Mapping[str, Any]) -> None:
+    """Refuse constraints that a fit of a family cannot meet."""
+    family = parse(problem.family)
+    if (apart := constraints.get("uncorrelated")) is not None:
+        raise ArgumentError(
+            f"uncorrelated is {shown(apart)}; it is a condition on the Gram of a linear model, and "
+            f"a fit of family '{problem.family}' has none"
+        )
+    if (signs := constraints.get("signs")) is not None:
+        if family.has_classes:
+            raise ArgumentError(
+                f"signs is {shown(signs)}; a column of family '{problem.family}' has a coefficient "
+                "for each class, which sum to 0"
+            )
+        if str(family) == ESTIMATED:
+            raise ArgumentError(
+                f"signs is {shown(signs)}; family '{ESTIMATED}' estimates its dispersion without "
+                f"signs: give one, as '{ESTIMATED}(2.5)'"
+            )
 
 
 def _several(

@@ -36,7 +36,9 @@ _CLASSES = {
     "Step": "record.steps", "Choice": "record.steps", "Stop": "record.steps",
     "FittedRows": "linear.inference", "Deviations": "linear.inference",
     "Linear": "linear.problem", "Groups": "record.groups", "Conditions": "record.prices",
-    "Status": "glm.newton",
+    "Status": "glm.newton", "Constraint": "linear.constrained",
+    "NearBest": "results.sets", "BestAcross": "results.sets", "OrderAcross": "results.sets",
+    "Proof": "results.selected",
 }  # fmt: skip
 #: Exceptions that a damaged record may raise.
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from dbselect import _forked
-from dbselect.errors import ArgumentError, warn_of_choice
+from dbselect.errors import ArgumentError, FieldError, warn_of_choice
+from dbselect.linear.constrained import Constraint
 from dbselect.linear.inference import with_ends
 from dbselect.options.kinds import SHARE
 from dbselect.pages.summary import Summary
@@ -41,6 +42,17 @@ class FittedModel:
     @property
     def _facts(self) -> dict[str, Any]:
         """Facts that `summary` prints above the terms."""
+        raise NotImplementedError
+
+    @property
+    def constraint(self) -> Constraint:
+        """What `signs` and `uncorrelated` cost; FieldError for a model without them."""
+        if self._constraint is None:
+            raise FieldError("the model has no constraints; fit(signs=...) makes one that has")
+        return self._constraint
+
+    @property
+    def _constraint(self) -> Constraint | None:
         raise NotImplementedError
 
     @property
@@ -168,7 +180,7 @@ class FittedModel:
         """Return the model on the same columns, fitted to the rows of another source.
 
         Fields are converted to columns as before: with the same levels, curves and means for
-        missing values.
+        missing values. A model under constraints keeps them.
 
         Parameters
         ----------
@@ -182,11 +194,12 @@ class FittedModel:
             raise ArgumentError("the model has no columns, so that there is nothing to fit again")
         # The problem may have several responses; this is the model of one of them.
         problem = self.problem.of_columns(source=source, target=self.target)
+        given = {} if self._constraint is None else self._constraint.given
         if isinstance(source, Gram) or not self.terms:
-            return answer_of(problem, "fit", self.columns)
+            return answer_of(problem, "fit", self.columns, **given)
         names = self.terms.sources()
         read = list(dict.fromkeys(names.get(name, name) for name in self.columns))
-        return answer_of(problem.replace(terms=self.terms.of(self.columns)), "fit", read)
+        return answer_of(problem.replace(terms=self.terms.of(self.columns)), "fit", read, **given)
 
     @property
     def _centre(self) -> Mapping[str, float]:

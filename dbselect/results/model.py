@@ -98,11 +98,8 @@ class Model(Diagnosed, StoredFields, Predicting):
         return list(self.coefficients)
 
     @property
-    def constraint(self) -> Constraint:
-        """What `signs` and `uncorrelated` cost; FieldError for a model without them."""
-        if self.fit is None or self.fit.constraint is None:
-            raise FieldError("the model has no constraints; fit(signs=...) makes one that has")
-        return self.fit.constraint
+    def _constraint(self) -> Constraint | None:
+        return None if self.fit is None else self.fit.constraint
 
     @property
     def saturated(self) -> bool:

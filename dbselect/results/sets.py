@@ -7,12 +7,13 @@ import polars as pl
 from dbselect.pages.glance import InNotebooks
 from dbselect.pages.html import listed
 from dbselect.results.call import Call
+from dbselect.results.fields import StoredFields
 from dbselect.results.model import Model
 from dbselect.results.selected import Proof
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class BestAcross:
+class BestAcross(StoredFields):
     """One set of groups for several records, with a model for each.
 
     Parameters
@@ -54,7 +55,7 @@ class BestAcross:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class OrderAcross:
+class OrderAcross(StoredFields):
     """One order of groups for several records.
 
     Parameters
@@ -82,7 +83,7 @@ class OrderAcross:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NearBest(InNotebooks):
+class NearBest(StoredFields, InNotebooks):
     """The sets of groups near the best, the best first.
 
     Parameters

@@ -1,16 +1,18 @@
 """Greedy search in passes over a table: one refit per step, many candidates per pass."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dbselect.glm.constrained import fitted_under_signs
 from dbselect.glm.newton import GlmFit, extended, solved
 from dbselect.glm.passes import Data
 from dbselect.glm.state import PassState
 from dbselect.linear.blas import SMALL_SQUARE
+from dbselect.linear.constrained import Constraint, sign_numbers
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, numbers_of
 from dbselect.record.steps import Step, Stop, within
@@ -128,15 +130,29 @@ def fitted_in_passes(
     *,
     tol: float | None,
     max_iter: int | None,
+    signs: Mapping[str, str] | None = None,
 ) -> GlmModel:
     """Fit all columns at once, in passes; `groups_of` makes groups of the columns of passes."""
     passes: Passes = passes_of(problem, family_table(problem, columns), columns)
     groups = groups_of(passes)
+    signed = sign_numbers(signs or {}, groups.members)
     with passes.shown():
         data, settled, null = begun(problem, passes, groups, tol or FIT_TOL, max_iter)
-        (fit,) = solved([extended(settled, null, range(len(groups.costs)))], data.read)
+        every = range(len(groups.costs))
+        fittings = [extended(settled, null, every)]
+        if signs:
+            # The passes also serve the fit without signs, which shows what they cost.
+            fittings.append(fitted_under_signs(settled, null, every, signed))
+        free, *under_signs = solved(fittings, data.read)
+    fit = under_signs[0] if under_signs else free
+    constraint = None
+    if fit.violation is not None:
+        cost = max(fit.deviance - free.deviance, 0.0) / settled.null_deviance
+        at_zero = (fit.point.coef[:, 0] == 0.0) & (signed != 0.0)
+        names = tuple(np.array(groups.members)[at_zero].tolist())
+        constraint = Constraint(cost, names, fit.violation, {"signs": dict(signs or {})})
     warn_of_fit(data, fit)
-    return model_of_groups(call, data, groups, settled, fit)
+    return model_of_groups(call, data, groups, settled, fit, constraint=constraint)
 
 
 def model_of_groups(

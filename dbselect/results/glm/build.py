@@ -14,6 +14,7 @@ from dbselect.glm.expansion import Coefficients
 from dbselect.glm.newton import GlmFit, GlmProblem, Status
 from dbselect.glm.passes import Data
 from dbselect.linear.condition import LEAK_ROWS, LEAK_SHARE, warn_of, warn_of_dropped
+from dbselect.linear.constrained import Constraint
 from dbselect.pages.html import listed
 from dbselect.record.columns import numbers_among
 from dbselect.record.gram import Matrix, Vector
@@ -74,8 +75,8 @@ def diverging_columns(data: Data, fit: GlmFit) -> tuple[str, ...]:
 def separation_of(data: Data, fit: GlmFit) -> Separation | None:
     """Return the separated levels; None if a fit converged, or diverges for another reason."""
     members = {name: at for at, name in enumerate(data.roles.members)}
-    free = data.roles.family.basis.shape[1]
-    if fit.status is not Status.SEPARATED or free > 1 or not data.roles.has_intercept:
+    free, is_signed = data.roles.family.basis.shape[1], fit.violation is not None
+    if fit.status is not Status.SEPARATED or free > 1 or is_signed or not data.roles.has_intercept:
         return None
     flat = _last_step(fit)
     step = flat / data.spread
@@ -132,6 +133,7 @@ def model_of(
     groups: Sequence[str] = (),
     spent: float = 0.0,
     rows_searched: int | None = None,
+    constraint: Constraint | None = None,
 ) -> GlmModel:
     """Build the model of a fit; `rows_searched` if the search used a sample of the rows."""
     family = data.roles.family
@@ -155,7 +157,7 @@ def model_of(
         status=fit.status,
         aliased=prefix.aliased,
         passes=data.passes.count,
-        errors=_of_model(data, problem, fit, prefix, at),
+        errors=_of_model(data, problem, fit, prefix, at, constraint),
     )
 
 
@@ -284,17 +286,21 @@ def _degrees(data: Data, fit: GlmFit) -> float:
 
 
 def _of_model(
-    data: Data, problem: GlmProblem, fit: GlmFit, prefix: Prefix, at: Sequence[int]
-) -> StandardErrors | None:
+    data: Data, problem: GlmProblem, fit: GlmFit, prefix: Prefix, at: Sequence[int],
+    constraint: Constraint | None,
+) -> StandardErrors | None:  # fmt: skip
     if fit.state.held != fit.groups:
         return None  # the coefficients are those of a descent, without information
     chosen = 0 < len(at) < len(data.roles.members)
     values = prefix.errors[:, [0, *(1 + j for j in at)]]
     ridge = float(problem.ridge.max(initial=0.0))
-    covariance = _covariance(data, fit, separation_of(data, fit), at)
-    return StandardErrors(
-        values, ridge, chosen, prefix.dispersion, data.centre[list(at)], covariance
-    )
+    covariance = None
+    if constraint is None:
+        covariance = _covariance(data, fit, separation_of(data, fit), at)
+    else:
+        values = np.full_like(values, np.nan)
+    centre = data.centre[list(at)]
+    return StandardErrors(values, ridge, chosen, prefix.dispersion, centre, covariance, constraint)
 
 
 def standard_errors(data: Data, fit: GlmFit, levels: Separation | None) -> Matrix:

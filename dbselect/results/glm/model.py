@@ -14,6 +14,7 @@ from dbselect.glm.named import family_of, kind_of_family
 from dbselect.glm.newton import Status
 from dbselect.glm.offset import Offset
 from dbselect.linear import information
+from dbselect.linear.constrained import NOT_NORMAL, Constraint
 from dbselect.pages.html import listed
 from dbselect.pages.summary import test_text
 from dbselect.record.columns import INTERCEPT
@@ -99,6 +100,7 @@ class StandardErrors:
     # shape (K (1 + d), K (1 + d)), predictor by predictor; `values` are the roots of its diagonal;
     # None for a prefix of a sequence, which keeps `values` only
     covariance: Matrix | None = None
+    constraint: Constraint | None = None  # of a fit under signs, which has no standard errors
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,7 +199,17 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
                 "the model has no standard errors, which files do not hold and a descent does not "
                 "give; fit its columns with dbselect.fit"
             )
+        self._check_free()
         return self.errors
+
+    def _check_free(self) -> None:
+        """Refuse what is computed of maximum likelihood for a model under signs."""
+        if self._constraint is not None:
+            raise FieldError(NOT_NORMAL)
+
+    @property
+    def _constraint(self) -> Constraint | None:
+        return None if self.errors is None else self.errors.constraint
 
     def covariance(self) -> pl.DataFrame:
         """Return the covariance of the coefficients; its diagonal has the squared standard errors.
@@ -268,6 +280,7 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
         return self._criterion(math.log(self.rows))
 
     def _criterion(self, penalty: float) -> float:
+        self._check_free()
         if self.errors is not None and self.errors.ridge:
             raise FieldError(f"ridge is {self.errors.ridge}; criteria of a model are at ridge 0")
         loss = self._loss(self.rows, np.array([self.deviance]), self.null_deviance)

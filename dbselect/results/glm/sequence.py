@@ -1,5 +1,6 @@
 """Sequences of generalised linear models: groups in order, with a model for each prefix."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -8,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, DataError, DbselectError
+from dbselect.errors import ArgumentError, DataError, DbselectError, shown
 from dbselect.glm.named import family_of, kind_of_family
 from dbselect.glm.newton import Status
 from dbselect.linear import information
@@ -136,6 +137,13 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
             aliased=tuple(name for name in self.aliased if name in names),
             passes=int(self.passes[step]),
             errors=self._errors(step, at),
+        )
+
+    def _signed(self, step: int, signs: Mapping[str, str]) -> GlmModel:
+        raise ArgumentError(
+            f"signs is {shown(signs)}; a GlmSequence keeps no rows to fit under signs: "
+            f"dbselect.fit(table, {self.target!r}, seq.at(budget).columns, "
+            f"family={self.family!r}, signs=...) does"
         )
 
     def _errors(self, step: int, at: list[int]) -> StandardErrors | None:
