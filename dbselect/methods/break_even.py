@@ -1,28 +1,21 @@
 """The highest price at which each group is still bought within a budget."""
 
-import warnings
-from collections.abc import Collection
-from typing import Any, Unpack, cast
+from dataclasses import replace
+from typing import Any, Unpack
 
 from polars import DataFrame, Float64, String
 
-from dbselect.errors import ConvergenceWarning, warn_caller
-from dbselect.methods.best_within import best_within, check_budget
-from dbselect.options.conditions import CONDITIONS
-from dbselect.options.option import checked_options, shows
-from dbselect.record.groups import groups_of
-from dbselect.record.missing import features_of
-from dbselect.results.selected import Proof
-from dbselect.selection.ties import TIE_SHARE
-from dbselect.spec.combination import require_single_target
+from dbselect.errors import ArgumentError, ConvergenceWarning, warn_caller
+from dbselect.methods.best_within import check_budget
+from dbselect.options.option import shows
+from dbselect.search.compiled import compiled_prices
+from dbselect.search.gram import gram_search
+from dbselect.search.open import asked
+from dbselect.search.protocol import check_first
+from dbselect.search.table import gram_of_problem
+from dbselect.sources.progress import turns
 from dbselect.spec.options import BreakEvenOptions
-from dbselect.spec.refusals import refuse
-from dbselect.spec.spec import Spec, answer_of
-
-#: Prices are exact up to this share of the budget, where costs have no unit.
-PRECISION = 1e-9
-#: Decimals of costs that may have one.
-DECIMALS = 6
+from dbselect.spec.spec import Spec
 
 
 @shows(BreakEvenOptions)
@@ -61,75 +54,21 @@ def break_even(problem: Spec, budget: float, **options: Unpack[BreakEvenOptions]
     [('a', 6.0), ('b', 1.0)]
     """
     check_budget(budget)
-    checked_options(BreakEvenOptions, "break_even", options)
-    refuse(problem, "break_even")
-    require_single_target(problem.target)
-    gram, _ = answer_of(problem, "_gram_of_problem")
-    features = features_of(gram.columns, problem.targets, gram.terms)
-    groups = groups_of(
-        features, problem.groups, problem.costs, problem.targets, gram.terms, told=problem.told
-    )
-    costs = dict(zip(groups.names, groups.costs.tolist(), strict=True))
-    whole = problem.on_gram(gram).replace(groups=groups.columns, costs=costs)
-    told, prices = problem.told, groups.prices
-    unit = _unit([*costs.values(), *(cost for cost, _ in told.shared.values())])
-    unproven: list[str] = []
-    every = range(len(groups.names))
-
-    def best(asked: Spec, name: str) -> tuple[float, float]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            found = best_within(asked, budget, **options)
-        unproven.extend([] if cast(Proof, found.how).proven else [name])
-        return found.explained, found.spent
-
-    def price(name: str) -> float:
-        others = [one for one in problem.always if one != name]
-        number = groups.names.index(name)
-        forced = prices.closed([*(groups.number(one, "always") for one in others), number])
-        if not prices.may_hold(forced):
-            return 0.0
-        gone = {groups.names[one] for one in prices.with_dependents(number, every)}
-        kept = {one: columns for one, columns in groups.columns.items() if one not in gone}
-        # Without a group that others need which are bought in any case, there is no set.
-        rival = -1.0 if gone.intersection(others) else 0.0
-        if kept and rival == 0.0:
-            own = {one: costs[one] for one in kept}
-            among = dict.fromkeys(CONDITIONS) | told.only(kept).renamed(str)
-            rival, _ = best(whole.replace(groups=kept, costs=own, always=others, **among), name)
-        high = budget - (prices.spent(forced) - costs[name])
-
-        def paid(asked: float) -> float | None:
-            """Return the price at which the best set with the group leaves nothing."""
-            with_it = whole.replace(costs={**costs, name: asked}, always=[*others, name])
-            explained, spent = best(with_it, name)
-            is_bought = explained > rival + TIE_SHARE
-            return min(max(asked, asked + budget - spent), high) if is_bought else None
-
-        # Most groups are worth nothing, or a whole number of units.
-        low = paid(PRECISION * budget) if high > 0 else None
-        if low is None or low == high or paid(high) is not None:
-            return 0.0 if low is None else high
-        while high - low > max(PRECISION * budget, unit):
-            asked = (low + high) / 2
-            more = paid(asked)
-            low, high = (low, asked) if more is None else (more, high)
-        return float(f"{low:.12g}")
-
-    found = [(name, price(name)) for name in groups.names]
+    if budget == float("inf"):
+        raise ArgumentError("budget is inf; break_even takes a finite one, as no price is above it")
+    _, call = asked(problem, "break_even", BreakEvenOptions, options)
+    gram, _ = gram_of_problem(problem)
+    call = replace(call, options={"budget": budget, **call.options})
+    search = gram_search(problem.on_gram(gram), call)
+    check_first(search.groups, search.first, budget)
+    with turns(None, "sets", None) as turn:
+        found = compiled_prices(search, turn)
+    unproven = [name for name, _, proven in found if not proven]
     if unproven:
         warn_caller(
-            f"{len(set(unproven))} of {len(found)} prices are not exact: a set is not proven to be "
+            f"{len(unproven)} of {len(found)} prices are not exact: a set is not proven to be "
             "the best within the time limit; set time_limit higher",
             ConvergenceWarning,
         )
     schema: Any = {"group": String, "price": Float64}
-    return DataFrame(found, schema, orient="row")
-
-
-def _unit(costs: Collection[float]) -> float:
-    """Return the largest power of ten up to 1 that divides all costs; 0 for more decimals."""
-    for decimals in range(DECIMALS + 1):
-        if all(round(cost, decimals) == cost for cost in costs):
-            return float(10.0**-decimals)
-    return 0.0
+    return DataFrame([row[:2] for row in found], schema, orient="row")

@@ -35,8 +35,8 @@ Result = TypeVar("Result")
 READ_BYTES = 2**25
 #: Methods of the compiled library that choose groups without a sequence.
 CHOICES = (
-    "exchange", "dash", "best_within", "near_best", "sght", "lasso", "sparse_group_lasso",
-    "knockoffs",
+    "exchange", "dash", "best_within", "near_best", "break_even", "sght", "lasso",
+    "sparse_group_lasso", "knockoffs",
 )  # fmt: skip
 
 

@@ -134,6 +134,17 @@ def compiled_sets(
     return sets, answer.field("notes")[0].as_py()[1] > 0
 
 
+def compiled_prices(search: Any, turn: Turn) -> list[tuple[str, float, bool]]:
+    """Return for each group its break-even price, and whether that is proven."""
+    record, method, target, request = _arguments(search)
+    # What these need is not needed without them.
+    named = [str(search.groups.number(name, "always")) for name in search.call.problem.always]
+    request["always"] = named or None
+    answer = _answer(record, method, target, request, lambda *_: turn(None, None))
+    rows = answer.field("found")[0].as_py()
+    return [(search.groups.names[int(row["group"])], row["price"], row["proven"]) for row in rows]
+
+
 def _answer(*arguments: Any) -> pa.StructArray:
     """Return the answer for one record; RecordError if the library refuses it."""
     answer = _native.answers(*arguments)

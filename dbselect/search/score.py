@@ -221,7 +221,9 @@ def check_slow(source: Any, method: str, options: Mapping[str, Any]) -> None:
         value = options.get(name)
         if value is None or value is False:
             continue
-        is_time_limit = method in ("best_within", "near_best") and name == "time_limit"
+        is_time_limit = (
+            method in ("best_within", "near_best", "break_even") and name == "time_limit"
+        )
         is_for_objectives = is_objective(source) and "k" in options and name != "shortlist"
         if not (is_time_limit or is_for_objectives):
             raise ArgumentError(

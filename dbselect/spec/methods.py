@@ -136,7 +136,6 @@ METHODS: dict[str, Method] = {
         options.BreakEvenOptions,
         "table",
         _BUDGET,
-        in_sql=False,
     ),
     "lasso": Method(
         "fit the lasso, or the elastic net, at one penalty",

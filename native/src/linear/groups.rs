@@ -51,6 +51,15 @@ impl Groups {
         Ok(Groups { rules, ..self })
     }
 
+    /// The groups, of which one costs something else on its own.
+    pub fn priced(&self, group: usize, cost: f64) -> Groups {
+        let mut groups = self.clone();
+        groups.costs[group] = cost;
+        let rules = self.rules.as_deref().cloned();
+        groups.rules = rules.map(|rules| Arc::new(rules.priced(group, cost)));
+        groups
+    }
+
     /// Numbers of the groups of some columns, in their order.
     pub fn of_columns(&self, columns: &[usize]) -> Vec<usize> {
         let has = |group: &usize| {

@@ -193,6 +193,12 @@ impl Rules {
         Ok(rules)
     }
 
+    /// The rules, with another cost of a group on its own.
+    pub fn priced(mut self, group: usize, cost: f64) -> Rules {
+        self.items[group] = cost;
+        self
+    }
+
     /// Refuse a group that no set may hold.
     fn check(&self, names: &[String], group: usize) -> Result<(), Error> {
         let all = self.moved(group, &|_| true);

@@ -130,6 +130,12 @@ pub static NEAR: Type = Type::List(&Type::Struct(&[
     ("cut", Type::Whole),
     ("bound", Type::Number),
 ]));
+/// The price up to which each group is bought, and whether it is exact.
+pub static PRICES: Type = Type::List(&Type::Struct(&[
+    ("group", Type::Text),
+    ("price", Type::Number),
+    ("proven", Type::Truth),
+]));
 /// The same at a penalty.
 pub static PENALISED: Type = model!(
     "penalty": Type::Number, "df": Type::Number, "gap": Type::Number, "violation": Type::Number

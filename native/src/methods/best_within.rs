@@ -11,7 +11,7 @@ use crate::linear::state::{Buffers, State};
 use crate::methods::options::refused;
 use crate::methods::setup::{Limited, Plan};
 use crate::record::prefix::fits;
-use crate::search::sets::branch_and_bound::{Task, branch_and_bound};
+use crate::search::sets::branch_and_bound::{BestSet, Task, branch_and_bound};
 use crate::search::sets::exchange::{GoesOn, Limits, improve};
 use crate::search::sets::groupwise::Groupwise;
 use crate::search::walks::criteria::Criterion;
@@ -67,19 +67,9 @@ impl Choice for BestWithinOptions {
         memory: Buffers,
         goes_on: &mut GoesOn,
     ) -> Result<(Found<'a>, Vec<f64>), String> {
-        let mut goes_on = timed(self.time_limit, goes_on);
-        let (plan, problem) = (asked.plan, asked.problem);
-        let empty = State::new(problem, &plan.groups.starts, memory);
-        let is_sure = certain(&empty, plan, self.budget)?;
-        let task = Task {
-            empty: &empty,
-            problem: &Groupwise::new(problem, &plan.groups.starts, plan.groups.prices()),
-            budget: self.budget,
-            always: &plan.first,
-            leaps: Duration::from_secs_f64((LEAPS_SHARE * self.time_limit).min(LEAPS_SECONDS)),
-        };
-        let start = start(&empty, plan, self.budget, &mut goes_on);
-        let best = branch_and_bound(&task, &start, &mut goes_on);
+        let plan = asked.plan;
+        let empty = State::new(asked.problem, &plan.groups.starts, memory);
+        let (best, is_sure) = best_set(&empty, plan, self, goes_on)?;
         let mut state = empty.clone();
         best.groups.iter().for_each(|&group| _ = state.add(group));
         let chosen = Chosen::of_state(asked, &mut state);
@@ -95,6 +85,27 @@ impl Choice for BestWithinOptions {
         let notes = vec![best.nodes as f64, truth(is_sure), bound, truth(is_proven)];
         Ok((chosen.found(asked, more), notes))
     }
+}
+
+/// The best set of a plan, and whether doubles tell what every set explains.
+pub(super) fn best_set(
+    empty: &State,
+    plan: &Plan,
+    options: &BestWithinOptions,
+    goes_on: &mut GoesOn,
+) -> Result<(BestSet, bool), String> {
+    let BestWithinOptions { budget, time_limit } = *options;
+    let mut goes_on = timed(time_limit, goes_on);
+    let is_sure = certain(empty, plan, budget)?;
+    let task = Task {
+        empty,
+        problem: &Groupwise::new(empty.problem, &plan.groups.starts, plan.groups.prices()),
+        budget,
+        always: &plan.first,
+        leaps: Duration::from_secs_f64((LEAPS_SHARE * time_limit).min(LEAPS_SECONDS)),
+    };
+    let start = start(empty, plan, budget, &mut goes_on);
+    Ok((branch_and_bound(&task, &start, &mut goes_on), is_sure))
 }
 
 /// Whether to go on, for a time: every look at the clock is a turn.

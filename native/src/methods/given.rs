@@ -16,6 +16,7 @@ use crate::linear::fields::Fields;
 use crate::linear::fit::{Ask, FitRequest};
 use crate::linear::groups::{Costs, GroupColumns};
 use crate::methods::best_within::BestWithinOptions;
+use crate::methods::break_even::BreakEvenOptions;
 use crate::methods::dash::DashOptions;
 use crate::methods::exchange::ExchangeOptions;
 use crate::methods::knockoffs::KnockoffOptions;
@@ -118,6 +119,7 @@ fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
             limit: given.count("limit")?.unwrap_or(NearBestOptions::LIMIT),
             watch: given.names("watch")?.unwrap_or_default(),
         }),
+        "break_even" => Arc::new(BreakEvenOptions { within_budget: within_budget(given)? }),
         "worst_within" => Arc::new(WorstWithinOptions {
             within_budget: within_budget(given)?,
             records: given.needed("records", Given::count)?,

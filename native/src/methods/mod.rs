@@ -12,6 +12,7 @@
 //! | `answer` | what a method returns, and its type |
 //! | `told` | fits as answers |
 //! | `near_best` | every set near the best, and the best of several records |
+//! | `break_even` | prices up to which groups are bought |
 //! | `best_within`, `dash`, `exchange`, `sght` | sets of groups, asked and answered |
 //! | `lasso`, `knockoffs`, `pattern` | a penalty, copies, groups that are there: the same |
 //! | `design` | which rows to observe, as it is asked |
@@ -21,6 +22,7 @@
 
 pub mod answer;
 pub mod best_within;
+pub mod break_even;
 pub mod chosen;
 pub mod conditions;
 pub mod dash;
@@ -173,7 +175,7 @@ pub static PREDICT_AVAILABLE: Method = Method {
 };
 
 /// All methods, in the order of the documentation.
-pub static METHODS: [Method; 19] = [
+pub static METHODS: [Method; 20] = [
     Method {
         name: "anytime_sequence",
         about: "Groups of columns in the order in which they buy prediction, from a Gram record: \
@@ -237,6 +239,14 @@ pub static METHODS: [Method; 19] = [
         places: &["budget"],
         own: NearBestOptions::NAMES,
         kind: Kind::Groups(&answer::NEAR),
+    },
+    Method {
+        name: "break_even",
+        about: "The highest price at which each group is still bought within a budget: \
+                dbselect.break_even(g, 'y', 5, costs := {'a': 1, 'b': 5})",
+        places: &["budget"],
+        own: BestWithinOptions::NAMES,
+        kind: Kind::Groups(&answer::PRICES),
     },
     Method {
         name: "dash",
