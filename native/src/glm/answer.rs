@@ -152,10 +152,10 @@ fn found(
         fit = descend(Some(signs_of(&request.signs, &members).map_err(wrong)?))?;
         cost = Some((fit.model.deviance - free).max(0.0) / start.problem.null_deviance);
     }
-    let known = precision(request, &start, &fit);
+    let known = Precision { price: cost, ..precision(request, &start, &fit) };
     Ok(Ok(match request.method.name {
         "summary_glm" => summary(request, &start, &members, &fit, &known),
-        _ => model_of(request, &rows, &start, &members, &levels, &fit, &known, cost),
+        _ => model_of(request, &rows, &start, &members, &levels, &fit, &known),
     }))
 }
 
@@ -212,7 +212,6 @@ fn model_of(
     levels: &Levels,
     fit: &Fit,
     known: &Precision,
-    cost: Option<f64>,
 ) -> Cell<'static> {
     let (intercept, coefficients) = in_units(&start.problem, fit);
     let mut entries = fixed(request);
@@ -220,7 +219,7 @@ fn model_of(
     let first = request.fields.intercept.then_some((INTERCEPT.to_string(), known.intercept));
     let errors = first.into_iter().chain(members.iter().cloned().zip(known.columns.clone()));
     let errors = errors.filter(|(_, error)| !error.is_nan());
-    let price = cost.map(|cost| format!("the constraints cost {cost:.4} of r2"));
+    let price = known.price.map(|cost| format!("the constraints cost {cost:.4} of r2"));
     let notes = [note(start, fit, known, request.fields.ridge), price];
     let notes: Vec<String> = notes.into_iter().flatten().collect();
     let note = (!notes.is_empty()).then(|| notes.join("; "));

@@ -168,6 +168,8 @@ pub struct Precision {
     pub degrees: f64,
     /// Condition number of the columns.
     pub condition: f64,
+    /// Share of the null deviance that signs of the coefficients cost; nothing without signs.
+    pub price: Option<f64>,
 }
 
 /// How sure the coefficients of a fit are, by the information at its end.
@@ -182,6 +184,7 @@ pub fn precision(request: &Request, start: &Start, fit: &Fit) -> Precision {
         degrees: f64::from(u8::from(problem.has_intercept)),
         condition: 1.0,
         dispersion: 1.0,
+        price: None,
     };
     let mut lever = 0.0;
     if size > 0 {
