@@ -67,9 +67,10 @@ def fit(
     another family the deviance replaces the squares. As nothing is selected, the standard
     errors and p-values of `summary` are valid.
 
-    With `signs` or `uncorrelated` it is the minimum under these constraints of the linear model,
-    by an active set; `Model.constraint` has what they cost. The prediction has no correlation
-    with the columns of `uncorrelated` on the rows of the fit: linear parity, no more.
+    With `signs` or `uncorrelated` it is the minimum under these constraints, by an active set;
+    `constraint` of the model has what they cost. Families take `signs`, whose passes also fit
+    the model without them. The prediction of a linear model has no correlation with the columns
+    of `uncorrelated` on the rows of the fit: linear parity, no more.
 
     Returns
     -------

@@ -165,7 +165,10 @@ def _warned(answers: pa.StructArray) -> pa.StructArray:
 
 
 def fits_of_records(
-    grams: pl.DataFrame, problem: Spec, columns: Sequence[str] | None
+    grams: pl.DataFrame,
+    problem: Spec,
+    columns: Sequence[str] | None,
+    constraints: Mapping[str, Any],
 ) -> pl.DataFrame:
     """Fit the linear model of every segment; `status` says why a segment has none.
 
@@ -210,7 +213,7 @@ def fits_of_records(
     names = columns_read(columns)
 
     def answer(records: pa.Array) -> pa.StructArray:
-        answers = answers_of(records, problem, "fit", {"columns": names})
+        answers = answers_of(records, problem, "fit", {"columns": names, **constraints})
         return pa.StructArray.from_arrays(
             [answers.field("found"), answers.field("status")], ["fit", "status"]
         )

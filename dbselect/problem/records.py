@@ -23,6 +23,10 @@ from dbselect.spec.methods import METHODS, OF_RECORDS
 Groups = GroupColumns | None
 
 
+class FitByCall(options.Constraints, ProblemOptions):
+    """Options of a call of `fit_by`."""
+
+
 _GRAMS = "grams : DataFrame with a column ``gram`` of Gram records, as `gram_by` returns it"
 
 
@@ -42,18 +46,18 @@ def anytime_sequence_by(
 
 
 @shows(
-    ProblemOptions, like=fits_of_records,
+    options.Constraints, ProblemOptions, like=fits_of_records,
     first=(_GRAMS, FIRST[1], "columns : names and globs; default: all but the target"),
 )  # fmt: skip
 def fit_by(
     grams: pl.DataFrame,
     target: str,
     columns: Sequence[str] | None = None,
-    **options: Unpack[ProblemOptions],
+    **options: Unpack[FitByCall],
 ) -> pl.DataFrame:
     """Fit each record of a frame."""
-    problem, _ = of_records("fit", target, options)
-    return fits_of_records(grams, problem, columns)
+    problem, constraints = of_records("fit", target, options)
+    return fits_of_records(grams, problem, columns, constraints)
 
 
 def of_records(

@@ -248,7 +248,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         Raises
         ------
         ArgumentError : `budget` is negative or not a number; no prefix has `size` groups; `signs`
-            of other models than linear ones of one response
+            of other models than linear ones of one response, as a GlmSequence keeps no rows
         """
         BUDGET.check("budget", budget)
         if size is None:

@@ -140,3 +140,29 @@ def test_under_signs_there_are_no_standard_errors():
     sequence = ds.anytime_sequence(TABLE, "y", family="poisson")
     with pytest.raises(ds.errors.ArgumentError, match=r"dbselect.fit\(table, 'y', seq.at"):
         sequence.at(2.0, signs={"x0": "+"})
+
+
+@pytest.mark.parametrize("family", ["poisson", "binomial(probit)", "gamma"])
+def test_sql_has_the_same_coefficients(family):
+    _, _, table = drawn(family, 3)
+    signs, connection = {"x0": "+", "x1": "-", "x2": "-", "x3": "+"}, ds.connect()
+    connection.register("t", table.drop("w"))
+    call = f"fit_glm(t, 'y', '{family}', {{'signs': {signs!r}}})"
+    ((found,),) = connection.execute(f"SELECT {call} FROM t").fetchall()
+    model = ds.fit(table.drop("w"), "y", family=family, signs=signs)
+    assert found["coefficients"] == pytest.approx(model.coefficients, abs=NEAR)
+    assert [w == 0 for w in found["coefficients"].values()] == [
+        w == 0 for w in model.coefficients.values()
+    ]
+    assert (found["status"], found["std_errors"]) == ("converged", {})
+    assert found["deviance"] == pytest.approx(model.deviance)
+    assert f"the constraints cost {model.constraint.r2_cost:.4f} of r2" in found["note"]
+    messages = {
+        "fit_glm(t, 'y', 'poisson', {'signs': {'q': '+'}})": "signs names unknown column 'q'",
+        "fit_glm(t, 'y', 'poisson', {'signs': {'x0': 1}})": "signs of 'x0' is 1",
+        "fit_glm(t, 'y', 'poisson', {'uncorrelated': ['x0']})": "a condition on the Gram",
+        "summary_glm(t, 'y', 'poisson', {'signs': {'x0': '+'}})": "coefficients are not normal",
+    }
+    for query, message in messages.items():
+        with pytest.raises(Exception, match=re.escape(message)):
+            connection.execute(f"SELECT {query} FROM t").fetchall()

@@ -134,6 +134,18 @@ def test_sql_has_the_same_coefficients():
     assert lasso["coefficients"] == pytest.approx(expected.coefficients, abs=1e-14)
 
 
+def test_records_have_the_coefficients_of_their_rows():
+    table = drawn(7)[2].with_columns(k=pl.int_range(pl.len()) % 2)
+    given = {"signs": {"x0": "+", "x1": "-"}, "uncorrelated": ["z"]}
+    fits = ds.fit_by(ds.gram_by(table, by=["k"]), "y", NAMES, **given)
+    for k, found in fits.select("k", "fit").iter_rows():
+        model = ds.fit(table.filter(pl.col("k") == k), "y", NAMES, **given)
+        coefficients = {entry["key"]: entry["value"] for entry in found["coefficients"]}
+        assert coefficients == pytest.approx(model.coefficients, abs=1e-12)
+    with pytest.raises(ds.errors.ArgumentError, match="signs of 'x0' is 'q'"):
+        ds.fit_by(ds.gram_by(table, by=["k"]), "y", signs={"x0": "q"})
+
+
 TABLE = drawn(0)[2]
 
 

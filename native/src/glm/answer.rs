@@ -15,6 +15,7 @@ use super::rows::Rows;
 use super::sequence::search;
 use super::stored::sequence;
 use crate::linear::columns::{INTERCEPT, check_intercept, match_columns};
+use crate::linear::constrained::signs_of;
 use crate::linear::groups::groups_of;
 use crate::linear::prices::Conditions;
 use crate::methods::Method;
@@ -143,8 +144,15 @@ fn found(
     let null = &start.null;
     let point = Point { intercept: null.point.intercept, coef: vec![0.0; members.len()] };
     let model = start.problem.expand(&every, &point)?;
-    let fit = start.problem.descend(every, point, model)?;
-    let known = precision(request, &start, &fit);
+    let descend = |signs| start.problem.descend(every.clone(), point.clone(), model.clone(), signs);
+    let mut fit = descend(None)?;
+    let mut cost = None;
+    if !request.signs.is_empty() {
+        let free = fit.model.deviance;
+        fit = descend(Some(signs_of(&request.signs, &members).map_err(wrong)?))?;
+        cost = Some((fit.model.deviance - free).max(0.0) / start.problem.null_deviance);
+    }
+    let known = Precision { price: cost, ..precision(request, &start, &fit) };
     Ok(Ok(match request.method.name {
         "summary_glm" => summary(request, &start, &members, &fit, &known),
         _ => model_of(request, &rows, &start, &members, &levels, &fit, &known),
@@ -211,7 +219,10 @@ fn model_of(
     let first = request.fields.intercept.then_some((INTERCEPT.to_string(), known.intercept));
     let errors = first.into_iter().chain(members.iter().cloned().zip(known.columns.clone()));
     let errors = errors.filter(|(_, error)| !error.is_nan());
-    let note = note(start, fit, known, request.fields.ridge);
+    let price = known.price.map(|cost| format!("the constraints cost {cost:.4} of r2"));
+    let notes = [note(start, fit, known, request.fields.ridge), price];
+    let notes: Vec<String> = notes.into_iter().flatten().collect();
+    let note = (!notes.is_empty()).then(|| notes.join("; "));
     Cell::List(vec![
         Cell::Text(Cow::Owned(request.family.text())),
         text(request.family.link.name()),

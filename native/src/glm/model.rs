@@ -148,7 +148,8 @@ pub fn start<'r>(
     problem.bounded_weight = (!family.is_at_zero()).then_some(model.corner);
     let status = Status::Converged;
     let (columns, dependent) = (Vec::new(), Vec::new());
-    let null = Fit { columns, dependent, point, explained: 0.0, status, steps: 0, model };
+    let (explained, steps, is_signed) = (0.0, 0, false);
+    let null = Fit { columns, dependent, point, explained, status, steps, model, is_signed };
     Ok(Ok(Start { problem, null, n_rows: gram.rows, means: mean.high }))
 }
 
@@ -167,6 +168,8 @@ pub struct Precision {
     pub degrees: f64,
     /// Condition number of the columns.
     pub condition: f64,
+    /// Share of the null deviance that signs of the coefficients cost; nothing without signs.
+    pub price: Option<f64>,
 }
 
 /// How sure the coefficients of a fit are, by the information at its end.
@@ -181,6 +184,7 @@ pub fn precision(request: &Request, start: &Start, fit: &Fit) -> Precision {
         degrees: f64::from(u8::from(problem.has_intercept)),
         condition: 1.0,
         dispersion: 1.0,
+        price: None,
     };
     let mut lever = 0.0;
     if size > 0 {
@@ -209,7 +213,12 @@ pub fn precision(request: &Request, start: &Start, fit: &Fit) -> Precision {
         let free = *n_rows as f64 - found.degrees;
         found.dispersion = if free > 0.0 { fit.model.squares / free } else { f64::NAN };
     }
-    let has_none = request.fields.ridge > 0.0 || fit.status != Status::Converged;
+    if fit.is_signed && request.family.has_dispersion() {
+        // Nobody knows how many parameters there are.
+        found.dispersion = f64::NAN;
+    }
+    let is_normal = request.fields.ridge == 0.0 && !fit.is_signed;
+    let has_none = !is_normal || fit.status != Status::Converged;
     let unit = if has_none { f64::NAN } else { (found.dispersion / problem.weight).sqrt() };
     found.intercept *= unit;
     found.columns.iter_mut().for_each(|error| *error *= unit);

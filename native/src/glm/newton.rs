@@ -8,12 +8,17 @@
 //! vanishes as well. Which columns depend on others is known from the columns and the row weights
 //! alone, whatever a pass finds.
 //!
+//! Under signs of coefficients a step leads to the minimum of the quadratic model over those that
+//! have them, by the active set of `linear::constrained`; all points on the way there have them
+//! too. The last pass is at the end, and shows how far it violates the optimality conditions.
+//!
 //! The twin of `dbselect/glm/newton.py`. Source: McCullagh, Nelder (1989), section 2.5; Hu, Grubb,
 //! Bagnell, Hebert (2016), appendix B.
 
 use super::problem::{Expansion, Point, Problem};
-use super::secant::{Secant, secant, secant_step};
+use super::secant::{Secant, curvature_of, placed, secant, secant_step};
 use crate::linear::algebra::dense::dot;
+use crate::linear::constrained::{Active, Constrained};
 use crate::linear::state::{Buffers, State};
 
 /// A predicted decrease below this share of the null deviance is rounding.
@@ -39,6 +44,9 @@ const FAR_OUT: f64 = 8.0;
 const HALVINGS: i32 = 10;
 /// What a step must predict for its decrease to exceed the rounding of a sum over rows.
 const HIDDEN_SHARE: f64 = 1e-12;
+/// Largest violation of the optimality conditions under signs of a fit that has converged, in
+/// correlations; usual are 1e-8.
+const LARGEST_VIOLATION: f64 = 1e-4;
 
 /// How a fit ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,6 +90,8 @@ pub struct Fit {
     pub steps: usize,
     /// The quadratic model at the point.
     pub model: Expansion,
+    /// Whether its coefficients have signs.
+    pub is_signed: bool,
 }
 
 /// A step, what it should explain as a share of the null deviance, and the columns it changes.
@@ -96,12 +106,69 @@ struct Step {
 struct Held {
     columns: Vec<usize>,
     dependent: Vec<bool>,
+    /// 1 or -1 where a coefficient has a sign, else 0; nothing if none has.
+    signs: Option<Vec<f64>>,
 }
 
 impl Problem<'_> {
     /// The step on some columns, and what it should explain.
-    fn step(&self, held: &Held, base: &Point, model: &Expansion, secants: &[Secant]) -> Step {
-        let Held { columns, dependent } = held;
+    fn step(
+        &self,
+        held: &Held,
+        base: &Point,
+        model: &Expansion,
+        secants: &[Secant],
+    ) -> Result<Step, String> {
+        if let Some(signs) = &held.signs {
+            return self.signed_step(&held.columns, signs, base, model, secants);
+        }
+        Ok(self.free_step(held, base, model, secants))
+    }
+
+    /// The step on columns whose coefficients have signs.
+    fn signed_step(
+        &self,
+        columns: &[usize],
+        signs: &[f64],
+        base: &Point,
+        model: &Expansion,
+        secants: &[Secant],
+    ) -> Result<Step, String> {
+        let varies = |k: &usize| !self.linear.constant[columns[*k]];
+        let mut used: Vec<usize> = (0..columns.len()).filter(varies).map(|k| k + 1).collect();
+        if self.has_intercept {
+            used.insert(0, 0);
+        }
+        let ridge: Vec<f64> = columns.iter().map(|&j| self.linear.ridge[j]).collect();
+        let (slope, curvature) = curvature_of(model, base, &ridge, &used, secants);
+        let n = used.len();
+        let of = |i: &usize| if *i == 0 { base.intercept } else { base.coef[*i - 1] };
+        let here: Vec<f64> = used.iter().map(of).collect();
+        let row = |k: usize| &curvature[k * n..][..n];
+        let scale = self.scale();
+        let target: Vec<f64> =
+            slope.iter().enumerate().map(|(k, g)| (g + dot(row(k), &here)) / scale).collect();
+        let side = |i: &usize| if *i == 0 { 0.0 } else { signs[*i - 1] };
+        let (absolute, signs) = (vec![0.0; n], used.iter().map(side).collect::<Vec<f64>>());
+        let mut active = Active::default();
+        Constrained {
+            matrix: &curvature,
+            target: &target,
+            absolute: &absolute,
+            signs: &signs,
+            equations: &[],
+        }
+        .minimise(&mut active)?;
+        let step: Vec<f64> = active.w.iter().zip(&here).map(|(w, x)| w * scale - x).collect();
+        let bend: f64 = step.iter().enumerate().map(|(k, s)| s * dot(row(k), &step)).sum();
+        let decrease = (2.0 * dot(&slope, &step) - bend).max(0.0);
+        let predicted = decrease * self.weight / self.null_deviance;
+        Ok(Step { point: placed(&used, &step, base), predicted, lacks: false })
+    }
+
+    /// The step on columns whose coefficients have no signs.
+    fn free_step(&self, held: &Held, base: &Point, model: &Expansion, secants: &[Secant]) -> Step {
+        let Held { columns, dependent, .. } = held;
         let settled = model.settled * self.weight / self.null_deviance;
         if columns.is_empty() {
             let point = Point { intercept: model.start, coef: Vec::new() };
@@ -140,14 +207,15 @@ impl Problem<'_> {
         columns: Vec<usize>,
         mut base: Point,
         mut model: Expansion,
+        signs: Option<Vec<f64>>,
     ) -> Result<Fit, String> {
-        let held = Held { dependent: self.dependent(&columns), columns };
+        let held = Held { dependent: self.dependent(&columns), columns, signs };
         let (mut before, mut foreseen) = (f64::INFINITY, f64::INFINITY);
         let mut secants: Vec<Secant> = Vec::new();
         let (mut longest, mut length, mut predicted) = (f64::INFINITY, 0.0, 0.0);
         let (mut wanes, mut last) = (false, None);
         for steps in 0..self.max_iter {
-            let step = self.step(&held, &base, &model, &secants);
+            let step = self.step(&held, &base, &model, &secants)?;
             predicted = step.predicted;
             length = self.length(&held.columns, &step.point.coef);
             if self.is_last(predicted, length, before) {
@@ -158,7 +226,7 @@ impl Problem<'_> {
             let is_steady = least < predicted && predicted < SEPARATION_SHARE;
             let falls = predicted * before * before < WANING * foreseen * length * length;
             wanes = falls && length > AS_LONG * before;
-            if wanes && is_steady && self.is_endless(&held.columns, &base, &model, &step.point) {
+            if wanes && is_steady && self.is_endless(&held, &base, &model, &step.point) {
                 return Ok(self.ended(held, base, model, Status::Separated, steps));
             }
             let found = self.shortened(&held.columns, &base, &model, &step);
@@ -186,7 +254,7 @@ impl Problem<'_> {
         let late = length > longest && predicted < LIMIT_SHARE;
         let mut status = Status::Limit;
         if let Some(step) = last.filter(|_| wanes || late)
-            && self.is_endless(&held.columns, &base, &model, &step)
+            && self.is_endless(&held, &base, &model, &step)
         {
             status = Status::Separated;
         }
@@ -201,12 +269,17 @@ impl Problem<'_> {
     }
 
     /// Whether the objective is no higher far out along a step, so that it has no minimum near.
-    fn is_endless(&self, columns: &[usize], base: &Point, model: &Expansion, step: &Point) -> bool {
+    fn is_endless(&self, held: &Held, base: &Point, model: &Expansion, step: &Point) -> bool {
+        let columns = &held.columns[..];
         if self.linear.ridge.iter().all(|&ridge| ridge > 0.0) {
             return false; // there is one, far out as it may lie
         }
         let known = model.deviance + self.penalty(columns, base);
         let point = base.moved(step, FAR_OUT);
+        let signs = held.signs.iter().flatten();
+        if signs.zip(&point.coef).any(|(sign, w)| sign * w < 0.0) {
+            return false; // the signs end the way there
+        }
         let there = self.tried(columns, &point);
         there.is_some_and(|there| there.deviance + self.penalty(columns, &point) <= known)
     }
@@ -246,6 +319,9 @@ impl Problem<'_> {
         last: &Step,
         steps: usize,
     ) -> Result<Fit, String> {
+        if held.signs.is_some() {
+            return Ok(self.closed(held, base, model, last, steps));
+        }
         if last.lacks {
             return Ok(self.ended(held, base, model, Status::Stalled, steps));
         }
@@ -255,7 +331,7 @@ impl Problem<'_> {
             (base, model) = (point, answer);
         }
         if self.bounded_weight.is_some() {
-            let step = self.step(&held, &base, &model, secants);
+            let step = self.step(&held, &base, &model, secants)?;
             if step.predicted < last.predicted
                 && let Some((_, point, answer)) =
                     self.shortened(&held.columns, &base, &model, &step)
@@ -268,12 +344,54 @@ impl Problem<'_> {
             };
             return Ok(self.ended(held, base, model, status, steps));
         }
-        let step = self.step(&held, &base, &model, secants);
+        let step = self.step(&held, &base, &model, secants)?;
         let mut fit = self.ended(held, base, model, Status::Converged, steps);
         if step.predicted < last.predicted {
             fit.point = fit.point.moved(&step.point, 1.0);
         }
         Ok(fit)
+    }
+
+    /// The fit under signs that ends with a last step and a pass there.
+    fn closed(
+        &self,
+        held: Held,
+        mut base: Point,
+        mut model: Expansion,
+        last: &Step,
+        steps: usize,
+    ) -> Fit {
+        let columns = &held.columns;
+        if last.predicted > ROUNDING_SHARE {
+            let point = base.moved(&last.point, 1.0);
+            let known = model.deviance + self.penalty(columns, &base);
+            let least = known + HIDDEN_SHARE * self.null_deviance;
+            if let Some(answer) = self.tried(columns, &point)
+                && answer.deviance + self.penalty(columns, &point) <= least
+            {
+                (base, model) = (point, answer);
+            }
+        }
+        let is_flat = self.violation(&held, &base, &model) <= LARGEST_VIOLATION;
+        let status = if is_flat { Status::Converged } else { Status::Stalled };
+        self.ended(held, base, model, status, steps)
+    }
+
+    /// How far coefficients violate the optimality conditions under signs, in correlations.
+    fn violation(&self, held: &Held, at: &Point, model: &Expansion) -> f64 {
+        let of_intercept = model.corner * model.start;
+        let mut largest = if self.has_intercept { of_intercept.abs() } else { 0.0 };
+        for (k, &j) in held.columns.iter().enumerate() {
+            if self.linear.constant[j] {
+                continue;
+            }
+            let ahead = model.gradient[k] + model.follow[k] * of_intercept;
+            let slope = ahead - self.linear.ridge[j] * at.coef[k];
+            let sign = held.signs.as_ref().map_or(0.0, |signs| signs[k]);
+            let is_at_zero = sign != 0.0 && at.coef[k] == 0.0;
+            largest = largest.max(if is_at_zero { sign * slope } else { slope.abs() });
+        }
+        largest / (self.scale() * self.bounded_weight.unwrap_or(model.corner).sqrt())
     }
 
     /// The fit at a point, of which it is known what a pass gives.
@@ -285,9 +403,14 @@ impl Problem<'_> {
         status: Status,
         steps: usize,
     ) -> Fit {
-        let Held { columns, dependent } = held;
+        let Held { columns, mut dependent, signs } = held;
+        let is_signed = signs.is_some();
+        for (k, sign) in signs.iter().flatten().enumerate() {
+            // A column at 0 by its sign is no less independent, nor is one that is not 0.
+            dependent[k] &= *sign == 0.0 && point.coef[k] == 0.0;
+        }
         let objective = model.deviance + self.penalty(&columns, &point);
         let explained = 1.0 - objective / self.null_deviance;
-        Fit { columns, dependent, point, explained, status, steps, model }
+        Fit { columns, dependent, point, explained, status, steps, model, is_signed }
     }
 }

@@ -31,7 +31,7 @@ pub static METHODS: [Method; 4] = [
         about: "A generalised linear model of rows, as of a target of 0 and 1: \
                 dbselect.fit_glm({'y': y, 'a': a}, 'y', 'binomial')",
         places: &[],
-        own: &["columns"],
+        own: &["columns", "signs"],
         kind: Kind::Rows(&answer::FIT_GLM),
     },
     Method {
@@ -83,6 +83,8 @@ pub struct Request {
     pub target: String,
     /// Of a fit: names and globs; default: every column that is nothing else.
     pub columns: Option<Vec<String>>,
+    /// Of a fit: name or glob of columns, and the sign of their coefficients, 1 or -1.
+    pub signs: Vec<(String, f64)>,
     /// Of a search.
     pub groups: Option<GroupColumns>,
     /// Of the groups.
@@ -150,6 +152,7 @@ impl Request {
             family: Family::parse(family)?,
             target: target.to_string(),
             columns: given.names("columns")?,
+            signs: given.signs()?,
             groups: given.groups()?,
             costs: given.costs()?,
             budget: given.number("budget")?,

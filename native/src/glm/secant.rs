@@ -56,6 +56,34 @@ pub fn secant_step(
     used: &[usize],
     secants: &[Secant],
 ) -> Option<(Point, f64)> {
+    let (slope, curvature) = curvature_of(model, at, ridge, used, secants);
+    let n = used.len();
+    let mut step = slope.clone();
+    solve(&cholesky(&curvature, n)?, &mut step);
+    let predicted = dot(&slope, &step);
+    Some((placed(used, &step, at), predicted))
+}
+
+/// The point of some values, those of `used`; the others are 0.
+pub fn placed(used: &[usize], values: &[f64], like: &Point) -> Point {
+    let mut found = Point { intercept: 0.0, coef: vec![0.0; like.coef.len()] };
+    for (&i, &value) in used.iter().zip(values) {
+        match i {
+            0 => found.intercept = value,
+            _ => found.coef[i - 1] = value,
+        }
+    }
+    found
+}
+
+/// The gradient downwards and the curvature of the penalised objective by secants, by `used`.
+pub fn curvature_of(
+    model: &Expansion,
+    at: &Point,
+    ridge: &[f64],
+    used: &[usize],
+    secants: &[Secant],
+) -> (Vec<f64>, Vec<f64>) {
     let size = at.coef.len() + 1;
     let penalty = |i: usize| if i == 0 { 0.0 } else { ridge[i - 1] };
     let value = |i: usize| if i == 0 { 0.0 } else { at.coef[i - 1] };
@@ -92,17 +120,7 @@ pub fn secant_step(
             }
         }
     }
-    let mut step = slope.clone();
-    solve(&cholesky(&curvature, n)?, &mut step);
-    let predicted = dot(&slope, &step);
-    let mut found = Point { intercept: 0.0, coef: vec![0.0; at.coef.len()] };
-    for (&i, step) in used.iter().zip(step) {
-        match i {
-            0 => found.intercept = step,
-            _ => found.coef[i - 1] = step,
-        }
-    }
-    Some((found, predicted))
+    (slope, curvature)
 }
 
 /// The gradient by the intercept and by the coefficients, downwards.

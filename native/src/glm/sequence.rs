@@ -170,5 +170,5 @@ fn extended(
     coef.resize(columns.len(), 0.0);
     let point = Point { intercept: held.point.intercept, coef };
     let model = all.of(&columns);
-    start.problem.descend(columns, point, model)
+    start.problem.descend(columns, point, model, None)
 }

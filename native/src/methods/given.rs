@@ -26,7 +26,7 @@ use crate::methods::pattern::Available;
 use crate::methods::penalty_path::PathOptions;
 use crate::methods::question::Choice;
 use crate::methods::sght::SghtOptions;
-use crate::methods::{METHODS, Method};
+use crate::methods::{Kind, METHODS, Method};
 use crate::search::walks::criteria::Rule;
 use crate::search::walks::removal::Usefulness;
 use crate::search::walks::step::{Direction, Information};
@@ -234,11 +234,19 @@ impl<'g> Given<'g> {
     fn unknown(&self, name: &str, value: &Value, names: &[String]) -> String {
         let method = self.method.name;
         if CONSTRAINTS.contains(&name) {
-            return format!(
-                "{method} has no option '{name}': its order and bounds are those of least squares, \
-                 and under {name} a group that gains nothing alone may pay beside others; fit takes \
-                 it, for the groups that are chosen"
-            );
+            let is_of_groups = matches!(self.method.kind, Kind::Sequence | Kind::Groups(_));
+            let reason = if is_of_groups || method == "anytime_sequence_glm" {
+                format!(
+                    "its order and bounds are those of least squares, and under {name} a group \
+                     that gains nothing alone may pay beside others; fit takes it, for the groups \
+                     that are chosen"
+                )
+            } else if method == "fit_glm" {
+                "it is a condition on the Gram of a linear model; fit takes it".to_string()
+            } else {
+                format!("under {name} coefficients are not normal; fit takes it")
+            };
+            return format!("{method} has no option '{name}': {reason}");
         }
         if names.iter().any(|known| known == "groups") && value.texts().is_some() {
             return format!(

@@ -99,7 +99,8 @@ impl Choice for NearBestOptions {
             Cell::List(vec![
                 Cell::List(names.collect()),
                 Cell::Number(set.spent),
-                Cell::Number(set.explained.min(1.0)),
+                // No groups explain 0, not -0.
+                Cell::Number(set.explained.min(1.0) + 0.0),
                 Cell::Number(r2),
                 Cell::Map(plan.watched.iter().zip(correlations).map(entry).collect()),
                 Cell::Truth(is_complete),
@@ -136,7 +137,7 @@ fn described(asked: &Setting, state: &mut State) -> (f64, Vec<f64>) {
         };
         state.support().iter().zip(&coef).map(of).sum::<f64>().clamp(-1.0, 1.0)
     };
-    let r2 = (state.explained() + penalty).min(1.0);
+    let r2 = (state.explained() + penalty).min(1.0) + 0.0;
     (r2, asked.plan.watched.iter().map(correlation).collect())
 }
 
