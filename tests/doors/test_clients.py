@@ -583,7 +583,16 @@ def test_the_catalog_tells_what_there_is(raw):
     others += ["a_optimal", "anytime_sequence_glm", "fit_glm", "glm_check", "glm_predict"]
     others += ["summary_glm"]
     others += ["memory_limit", "memory_limit", "predict_available"]  # with a limit, and without
-    others += ["allocate", "evaluate", "fold_of", "functions", "gram", "gram_em", "gram_mean"]
+    others += [
+        "allocate",
+        "allocate_summary",
+        "evaluate",
+        "fold_of",
+        "functions",
+        "gram",
+        "gram_em",
+        "gram_mean",
+    ]
     others += ["gram_missing", "gram_patterns"]
     assert [name for name, *_ in told] == sorted([*OF_RECORDS, *others])
     assert all(f"dbselect.{name}(" in comment for name, comment, _ in told if comment)

@@ -487,8 +487,14 @@ def test_break_even_prices_are_those_of_all_sets(seed, told):
     sets = [kept for kept in sets if "needs" not in told or "a" not in kept or "c" in kept]
     explained = {kept: ds.fit(gram, "y", list(kept)).explained if kept else 0.0 for kept in sets}
     set_up = {kept: 1.5 * ("shared" in told and bool({"a", "b"} & {*kept})) for kept in sets}
+    records = pl.DataFrame({"g": [gram.to_struct()]})
     for budget in (0.75, 2.5, 6.0):
         found = ds.break_even(gram, "y", budget, costs=costs, **told)
+        asked = pl.col("g").dbselect.break_even("y", budget, costs=costs, **told)
+        (in_polars,) = records.select(asked).to_series()
+        rows = in_polars.struct.unnest()
+        assert rows["proven"].all()
+        assert rows.drop("proven").equals(found)
         for name, price in found.rows():
             cost = {
                 kept: sum(costs[one] for one in kept if one != name) + set_up[kept] for kept in sets

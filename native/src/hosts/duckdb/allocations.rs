@@ -18,18 +18,27 @@ pub static GATHERED: Type = Type::List(&Type::Struct(&[
     ("spent", Type::List(&Type::Number)),
     ("explained", Type::List(&Type::Number)),
 ]));
-/// The number of a row of the table, and what is taken of its sequence.
-pub static CHOSEN: Type = Type::List(&Type::Struct(&[
-    ("n", Type::Whole),
-    ("step", Type::Whole),
+/// The numbers of the rows of the table and what is taken of their sequences, and the whole.
+pub static CHOSEN: Type = Type::Struct(&[
+    (
+        "chosen",
+        Type::List(&Type::Struct(&[
+            ("n", Type::Whole),
+            ("step", Type::Whole),
+            ("spent", Type::Number),
+            ("explained", Type::Number),
+        ])),
+    ),
+    ("value", Type::Number),
     ("spent", Type::Number),
-    ("explained", Type::Number),
-]));
+    ("bound", Type::Number),
+]);
 
-/// `dbselect_allocate(segments, budget)`, behind the macro `dbselect.allocate`, which gathers them.
+/// `dbselect_allocate(segments, budget)`, behind the macros `dbselect.allocate` and
+/// `dbselect.allocate_summary`, which gather them.
 pub unsafe extern "C" fn allocate_budget(info: Handle, chunk: Handle, out: Handle) {
     scalar_guard(info, "allocate", || {
-        // SAFETY: a live chunk of the registered types and an output of lists.
+        // SAFETY: a live chunk of the registered types and an output of the registered type.
         unsafe {
             let count = api::duckdb_data_chunk_get_size(chunk) as usize;
             let (lists, out) = (Vector::of_chunk(chunk, 0), Vector::output(out));
@@ -42,7 +51,7 @@ pub unsafe extern "C" fn allocate_budget(info: Handle, chunk: Handle, out: Handl
                     )
                 })?;
                 let found = match lists.is_null(row) {
-                    true => Cell::List(Vec::new()), // A table of no rows.
+                    true => Cell::Null, // A table of no rows.
                     false => chosen(lists, lists.get(row), budget)?,
                 };
                 write(&CHOSEN, out, row, &found);
@@ -87,5 +96,7 @@ unsafe fn chosen(lists: Vector, entry: ListEntry, budget: f64) -> Result<Cell<'s
         let step = step.map_or(Cell::Null, |step| Cell::Whole(step as i64));
         Cell::List(vec![number, step, of(segment.spent), of(segment.explained)])
     };
-    Ok(Cell::List(places.into_iter().zip(&segments).zip(found.steps).map(cell).collect()))
+    let chosen = places.into_iter().zip(&segments).zip(found.steps).map(cell).collect();
+    let whole = [found.value, found.spent, found.bound].map(Cell::Number);
+    Ok(Cell::List([Cell::List(chosen)].into_iter().chain(whole).collect()))
 }
