@@ -13,7 +13,13 @@ import pytest
 from reference import em_of_rows
 
 import dbselect as ds
-from dbselect.errors import ArgumentError, ConditionWarning, LeftOutWarning, RecordError
+from dbselect.errors import (
+    ArgumentError,
+    ColumnError,
+    ConditionWarning,
+    LeftOutWarning,
+    RecordError,
+)
 from dbselect.io import Patterns
 from dbselect.sources.partial.gaps import GapWork
 
@@ -178,6 +184,55 @@ def test_vendors_without_a_common_customer_are_named():
     pairs = patterns.together({"one": ["b", "c"], "two": ["d"]})
     assert pairs.row(0) == ("one", "two", 0)
     assert pairs["rows"].to_list() == [0, 450, 450]
+
+
+def r2_of(covariance: np.ndarray, y: int = 0) -> float:
+    """Return r2 of a column given all others."""
+    return 1.0 - 1.0 / (covariance[y, y] * np.linalg.inv(covariance)[y, y])
+
+
+def test_what_the_next_trial_narrows():
+    # By brute force: r2 as the covariance of b and d moves that no row tells.
+    random = np.random.default_rng(7)
+    X = random.normal(size=(900, 1)) + random.normal(size=(900, 5))
+    X[:450, 2:4], X[450:, 4] = np.nan, np.nan
+    patterns = ds.patterns(frame_of(X))
+    pairs = patterns.together(target="y", more=400)
+    with pytest.warns(ConditionWarning, match="no row has both"):
+        covariance = patterns.em().covariance()
+    b, d, step = 2, 4, 1e-5
+    left = [1.0 / np.linalg.inv(covariance[np.ix_(at, at)])[0, 0] for at in ([b, 0, 1], [d, 0, 1])]
+    slopes = []
+    for sign in (-1, 1):
+        moved = covariance.copy()
+        moved[b, d] += sign * step
+        moved[d, b] = moved[b, d]
+        slopes.append(r2_of(moved))
+    expected = abs(slopes[1] - slopes[0]) / (2 * step) * np.sqrt(left[0] * left[1])
+    found = pairs.row(by_predicate=(pl.col("group") == "b") & (pl.col("other") == "d"), named=True)
+    assert found["rows"] == 0
+    np.testing.assert_allclose(found["r2_error"], expected, rtol=1e-4)
+    np.testing.assert_allclose(found["r2_error_after"], expected / 20, rtol=1e-4)
+    # No pair whose columns every row has is uncertain; a group beside itself is no pair.
+    certain = pairs.filter((pl.col("group") == "a") & (pl.col("other") != "a"))
+    np.testing.assert_allclose(certain["r2_error"].to_numpy(), 0.0, atol=1e-6)
+    assert pairs.filter(pl.col("group") == pl.col("other"))["r2_error"].null_count() == 4
+    with pytest.raises(ColumnError, match="unknown column 'z'"):
+        patterns.together(target="z")
+
+
+def test_the_error_of_r2_is_that_over_many_draws():
+    random = np.random.default_rng(5)
+    load = 0.8 * random.normal(size=(5, 3))
+    found, errors = [], []
+    for _ in range(60):
+        X = random.normal(size=(10_000, 3)) @ load.T + random.normal(size=(10_000, 5))
+        X[:4_950, 2:4], X[5_050:, 4] = np.nan, np.nan  # a hundred rows have both
+        patterns = ds.patterns(frame_of(X))
+        found.append(r2_of(patterns.em().covariance()))
+        pairs = patterns.together({"one": ["b", "c"], "two": ["d"]}, "y")
+        errors.append(pairs["r2_error"][0])
+    np.testing.assert_allclose(np.mean(errors), np.std(found), rtol=0.3)
 
 
 def test_texts_are_missing_as_a_whole():
