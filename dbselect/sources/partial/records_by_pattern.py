@@ -105,7 +105,7 @@ class Patterns(InNotebooks, files.Stored):
     @property
     def dropped(self) -> list[str]:
         """Columns whose values were left out in some rows, as there were too many patterns."""
-        return sorted({name for gram in self.grams for name in gram.terms.dropped})
+        return dropped_of(self.grams)
 
     @property
     def table(self) -> pl.DataFrame:  # type: ignore[override]
@@ -365,9 +365,9 @@ class Patterns(InNotebooks, files.Stored):
         return Patterns._distinct(_summed(self.grams, other.grams, 2**62))
 
     def joined(self, max_patterns: int) -> "Patterns":
-        """Return at most so many patterns: the rarest joins the largest of a part of its columns.
+        """Return at most so many patterns: the rarest joins one with which few values are lost.
 
-        The columns that rows lose by that are in `dropped`.
+        The columns that lost some are in `dropped`.
         """
         return Patterns.of(self.grams, max_patterns)
 
@@ -421,6 +421,11 @@ def _beside(first: Any, second: Any) -> Any:
         computed=tuple(dict.fromkeys([*first.computed, *second.computed])),
         flat=tuple(dict.fromkeys([*first.flat, *second.flat])),
     )
+
+
+def dropped_of(grams: Iterable[Gram]) -> list[str]:
+    """Return the columns that lost values as patterns were joined."""
+    return sorted({name for gram in grams for name in gram.terms.dropped})
 
 
 def is_patterns(type_: pa.DataType) -> bool:

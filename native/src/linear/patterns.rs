@@ -208,9 +208,8 @@ pub fn remove(records: &mut Vec<Record>, part: &[Record]) -> Result<(), String> 
     Ok(())
 }
 
-/// At most so many patterns: the rarest joins the largest that has no other columns than it has,
-/// or the one with which it shares most where there is none. The columns that rows lose by that
-/// are in the terms.
+/// At most so many patterns: the rarest joins the one with which the fewest values are lost, on
+/// the columns that both have. The columns that rows lose by that are in the terms.
 pub fn reduced(mut records: Vec<Record>, most: usize) -> Result<Vec<Record>, String> {
     // Of most rows first, so that it does not matter in which order they came.
     let order = |a: &Record, b: &Record| {
@@ -237,11 +236,12 @@ pub fn reduced(mut records: Vec<Record>, most: usize) -> Result<Vec<Record>, Str
             return Ok(keyed.into_iter().map(|(_, record)| record).collect());
         }
         let Some((own, rare)) = keyed.pop() else { continue };
-        // Values that the other pattern loses, then those that the rare one does.
+        // Values that are lost, of either.
         let lost = |(other, record): &(Vec<u64>, Record)| {
             let both =
                 other.iter().zip(&own).map(|(a, b)| u64::from((a & b).count_ones())).sum::<u64>();
-            ((count(other) - both) * record.moments.rows, (count(&own) - both) * rare.moments.rows)
+            let of = |columns: u64, record: &Record| columns.saturating_mul(record.moments.rows);
+            of(count(other) - both, record).saturating_add(of(count(&own) - both, &rare))
         };
         let Some(at) = (0..keyed.len()).min_by_key(|&at| lost(&keyed[at])) else { continue };
         let (key, other) = keyed.swap_remove(at);
