@@ -146,7 +146,10 @@ def test_methods_take_patterns_as_a_source(tmp_path):
     segments = ds.gram_by(frame.with_columns(s=pl.col("a") > 0), by=["s"], null_policy="em")
     assert segments.height == 2
     model = ds.fit(patterns, "y")
-    for refused in (model.summary, lambda: model.aic, lambda: ds.step(patterns, "y")):
+    path = ds.lasso_path(patterns, "y")
+    assert "completed by EM" in repr(path)
+    for refused in (model.summary, lambda: model.aic, lambda: ds.step(patterns, "y"),
+                    path.criteria, lambda: path.best("bic")):  # fmt: skip
         with pytest.raises(ds.DbselectError, match="completed by EM"):
             refused()
 
@@ -357,12 +360,20 @@ def test_mistakes_are_told(call, error, words):
         ("gram_em(gram_patterns(t), {'prior': 'a'})", "prior is 'a'"),
         ("summary(gram_em(gram_patterns(t)), 'y')", "completed by EM"),
         ("step(gram_em(gram_patterns(t)), 'y')", "completed by EM"),
+        ("lasso(gram_em(gram_patterns(t)), 'y')", "criterion that chooses the penalty would"),
         ("gram_remove(gram_patterns(t), gram_patterns({'q': a}))", "no such pattern"),
     ],
 )
 def test_mistakes_are_told_in_sql(query, words):
     with pytest.raises(duckdb.Error, match=words):
         duckdb_of(frame_of(rows_of(60, 13)[0]), f"SELECT {query} FROM t")
+
+
+def test_a_fit_in_sql_says_that_em_completed_the_rows():
+    query = "SELECT dbselect.fit(gram_em(gram_patterns(t)), 'y') FROM t"
+    model = duckdb_of(frame_of(rows_of(60, 13)[0]), query)
+    assert model["sigma"] is None
+    assert "completed by EM" in model["note"]
 
 
 def test_a_column_that_no_row_has_is_said():
