@@ -9,6 +9,7 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError, DbselectError
+from dbselect.linear.inference import check_read
 from dbselect.linear.information import Fits, criteria
 from dbselect.linear.problem import Linear
 from dbselect.linear.state import LinearState
@@ -99,7 +100,7 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
             f"{type(self).__name__}({self.target} ~ {listed(self.entered)}; "
             f"{len(self.penalties)} penalties from {self.penalties[0]:.3g} "
             f"to {self.penalties[-1]:.3g}; spent {self.spent[-1]:g}; "
-            f"{row_counts(self.rows, self.skipped)})"
+            f"{row_counts(self.rows, self.skipped)}{self.gram.terms.completed})"
         )
 
     @property
@@ -302,6 +303,7 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         return pl.DataFrame({"penalty": self.penalties})
 
     def _criteria(self, gamma: float, penalty: float | None) -> pl.DataFrame:
+        check_read(self.gram)
         at = self.gram.position(self.target, "target")
         state = LinearState(self.linear, self.groups.positions)
         state.add_all(range(len(self.groups.names)))
@@ -354,7 +356,7 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
             },
             schema_overrides={self.unit: pl.String},
         )
-        rows = row_counts(self.rows, self.skipped)
+        rows = row_counts(self.rows, self.skipped) + self.gram.terms.completed
         captions = [f"{len(self.entered)} of {len(names)} {self.unit}s enter; {rows}."]
         if len(kept) < len(self.entered):
             captions.append(f"The {len(kept)} of the longest coefficients are drawn.")

@@ -13,8 +13,15 @@ import pytest
 from reference import em_of_rows
 
 import dbselect as ds
-from dbselect.errors import ArgumentError, ConditionWarning, LeftOutWarning, RecordError
+from dbselect.errors import (
+    ArgumentError,
+    ColumnError,
+    ConditionWarning,
+    LeftOutWarning,
+    RecordError,
+)
 from dbselect.io import Patterns
+from dbselect.record.columns import leaves
 from dbselect.sources.partial.gaps import GapWork
 
 #: The steps of EM end where they move by 1e-8; what is left is some tens of that.
@@ -139,7 +146,10 @@ def test_methods_take_patterns_as_a_source(tmp_path):
     segments = ds.gram_by(frame.with_columns(s=pl.col("a") > 0), by=["s"], null_policy="em")
     assert segments.height == 2
     model = ds.fit(patterns, "y")
-    for refused in (model.summary, lambda: model.aic, lambda: ds.step(patterns, "y")):
+    path = ds.lasso_path(patterns, "y")
+    assert "completed by EM" in repr(path)
+    for refused in (model.summary, lambda: model.aic, lambda: ds.step(patterns, "y"),
+                    path.criteria, lambda: path.best("bic")):  # fmt: skip
         with pytest.raises(ds.DbselectError, match="completed by EM"):
             refused()
 
@@ -178,6 +188,55 @@ def test_vendors_without_a_common_customer_are_named():
     pairs = patterns.together({"one": ["b", "c"], "two": ["d"]})
     assert pairs.row(0) == ("one", "two", 0)
     assert pairs["rows"].to_list() == [0, 450, 450]
+
+
+def r2_of(covariance: np.ndarray, y: int = 0) -> float:
+    """Return r2 of a column given all others."""
+    return 1.0 - 1.0 / (covariance[y, y] * np.linalg.inv(covariance)[y, y])
+
+
+def test_what_the_next_trial_narrows():
+    # By brute force: r2 as the covariance of b and d moves that no row tells.
+    random = np.random.default_rng(7)
+    X = random.normal(size=(900, 1)) + random.normal(size=(900, 5))
+    X[:450, 2:4], X[450:, 4] = np.nan, np.nan
+    patterns = ds.patterns(frame_of(X))
+    pairs = patterns.together(target="y", more=400)
+    with pytest.warns(ConditionWarning, match="no row has both"):
+        covariance = patterns.em().covariance()
+    b, d, step = 2, 4, 1e-5
+    left = [1.0 / np.linalg.inv(covariance[np.ix_(at, at)])[0, 0] for at in ([b, 0, 1], [d, 0, 1])]
+    slopes = []
+    for sign in (-1, 1):
+        moved = covariance.copy()
+        moved[b, d] += sign * step
+        moved[d, b] = moved[b, d]
+        slopes.append(r2_of(moved))
+    expected = abs(slopes[1] - slopes[0]) / (2 * step) * np.sqrt(left[0] * left[1])
+    found = pairs.row(by_predicate=(pl.col("group") == "b") & (pl.col("other") == "d"), named=True)
+    assert found["rows"] == 0
+    np.testing.assert_allclose(found["r2_error"], expected, rtol=1e-4)
+    np.testing.assert_allclose(found["r2_error_after"], expected / 20, rtol=1e-4)
+    # No pair whose columns every row has is uncertain; a group beside itself is no pair.
+    certain = pairs.filter((pl.col("group") == "a") & (pl.col("other") != "a"))
+    np.testing.assert_allclose(certain["r2_error"].to_numpy(), 0.0, atol=1e-6)
+    assert pairs.filter(pl.col("group") == pl.col("other"))["r2_error"].null_count() == 4
+    with pytest.raises(ColumnError, match="unknown column 'z'"):
+        patterns.together(target="z")
+
+
+def test_the_error_of_r2_is_that_over_many_draws():
+    random = np.random.default_rng(5)
+    load = 0.8 * random.normal(size=(5, 3))
+    found, errors = [], []
+    for _ in range(60):
+        X = random.normal(size=(10_000, 3)) @ load.T + random.normal(size=(10_000, 5))
+        X[:4_950, 2:4], X[5_050:, 4] = np.nan, np.nan  # a hundred rows have both
+        patterns = ds.patterns(frame_of(X))
+        found.append(r2_of(patterns.em().covariance()))
+        pairs = patterns.together({"one": ["b", "c"], "two": ["d"]}, "y")
+        errors.append(pairs["r2_error"][0])
+    np.testing.assert_allclose(np.mean(errors), np.std(found), rtol=0.3)
 
 
 def test_texts_are_missing_as_a_whole():
@@ -219,15 +278,18 @@ def duckdb_of(frame: pl.DataFrame, query: str):
     return con.sql(query).fetchall()[0][0]
 
 
-def test_states_of_processes_add_up():
+@pytest.mark.parametrize(("most", "by"), [(50, ()), (2, ()), (2, ["k"])])
+def test_states_of_processes_add_up(most, by):
     from dbselect.sources.engines.polars import from_frame
     from dbselect.sources.read import prepared
 
-    frame = frame_of(rows_of(200, 10)[0])
+    X = rows_of(200, 10)[0]
+    X[np.random.default_rng(0).random(X.shape) < 0.2 * (most == 2)] = np.nan
+    frame = frame_of(X).with_columns(k=pl.Series(["u", "v"] * 100))
     table = from_frame(frame)
-    request, _ = prepared(table, None, None, "em", gaps=True)
-    leaves = tuple(request.columns)
-    work = pickle.loads(pickle.dumps(GapWork(request, table.schema, leaves, 50)))
+    request, _ = prepared(table, NAMES, None, "em", by=by, gaps=True)
+    gaps = tuple(leaf for leaf in leaves(table.schema) if leaf.name in NAMES)
+    work = pickle.loads(pickle.dumps(GapWork(request, table.schema, gaps, most)))
     states = []
     for part in (frame[::2], frame[1::2]):
         with work.begin() as sums:
@@ -236,9 +298,18 @@ def test_states_of_processes_add_up():
     with work.begin() as sums:
         for state in states:
             sums.load(state)
-        found = Patterns(tuple(map(ds.Gram.from_struct, sums.records()["gram"])))
-    expected = ds.patterns(frame)
-    assert [gram.rows for gram in found] == [gram.rows for gram in expected]
+        records = sums.records()
+    found = Patterns(tuple(map(ds.Gram.from_struct, records["gram"])))
+    if most == 50:
+        expected = ds.patterns(frame, NAMES)
+        assert [gram.rows for gram in found] == [gram.rows for gram in expected]
+        return
+    # Few are kept in memory, of each key its own; every row is in one, and what was lost is said.
+    assert records.height <= 12 * (1 + len(by))
+    assert sum(gram.rows for gram in found) == 200
+    assert found.dropped
+    if by:
+        assert set(records["k"]) == {"u", "v"}
 
 
 def test_the_check_sees_rows_that_are_others():
@@ -289,12 +360,20 @@ def test_mistakes_are_told(call, error, words):
         ("gram_em(gram_patterns(t), {'prior': 'a'})", "prior is 'a'"),
         ("summary(gram_em(gram_patterns(t)), 'y')", "completed by EM"),
         ("step(gram_em(gram_patterns(t)), 'y')", "completed by EM"),
+        ("lasso(gram_em(gram_patterns(t)), 'y')", "criterion that chooses the penalty would"),
         ("gram_remove(gram_patterns(t), gram_patterns({'q': a}))", "no such pattern"),
     ],
 )
 def test_mistakes_are_told_in_sql(query, words):
     with pytest.raises(duckdb.Error, match=words):
         duckdb_of(frame_of(rows_of(60, 13)[0]), f"SELECT {query} FROM t")
+
+
+def test_a_fit_in_sql_says_that_em_completed_the_rows():
+    query = "SELECT dbselect.fit(gram_em(gram_patterns(t)), 'y') FROM t"
+    model = duckdb_of(frame_of(rows_of(60, 13)[0]), query)
+    assert model["sigma"] is None
+    assert "completed by EM" in model["note"]
 
 
 def test_a_column_that_no_row_has_is_said():

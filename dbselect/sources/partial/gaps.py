@@ -1,13 +1,14 @@
 """Read rows with gaps: sums of their own for each pattern of columns that are missing together."""
 
-import json
+import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from threading import Lock
+from threading import Condition
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,7 +21,13 @@ from dbselect.record.terms import Terms
 from dbselect.sources.partial.gather import GramSums, GramWork
 from dbselect.sources.partial.grouping import in_arrow
 from dbselect.sources.partial.partial_aggregates import gather
-from dbselect.sources.partial.records_by_pattern import MAX_PATTERNS, Patterns, complete_parts
+from dbselect.sources.partial.records_by_pattern import (
+    MAX_PATTERNS,
+    NAMED,
+    Patterns,
+    complete_parts,
+    dropped_of,
+)
 from dbselect.sources.records import without_unseen_levels
 from dbselect.sources.request import Request, Table, request_of
 
@@ -79,73 +86,114 @@ def _made(names: Sequence[str], terms: Terms) -> list[str]:
     return [one for name in names for one in made.get(name, [name])] + computed
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class GapSums:
-    """Partial sums of a `GapWork`: those of each pattern, and rows without any column."""
+    """Partial sums of a `GapWork`: those of each pattern, and rows without any column.
+
+    Beyond `most` patterns in `sums` all become records, of which the rarest are joined.
+    """
 
     work: GapWork
     stack: ExitStack
     sums: dict[Lacking, GramSums | None] = field(default_factory=dict)
-    empty: list[int] = field(default_factory=lambda: [0])
-    lock: Any = field(default_factory=Lock)
+    joined: pl.DataFrame | None = None  # the records of patterns that were joined
+    empty: int = 0
+    adding: int = 0  # threads that add to some sums
+    idle: Any = field(default_factory=Condition)
 
     def add(self, batch: Any) -> None:
         """Add some rows; may be called from several threads at once."""
         rows = in_arrow(batch)
         for lacking, part in _patterns_of(rows, self.work.columns):
-            sums = self._of(lacking)
-            if sums is None:
-                with self.lock:
-                    self.empty[0] += part.num_rows
-            else:
-                sums.add(part)
+            sums = self._begin(lacking, part.num_rows)
+            try:
+                if sums is not None:
+                    sums.add(part)
+            finally:
+                with self.idle:
+                    self.adding -= 1
+                    self.idle.notify_all()
 
-    def _of(self, lacking: Lacking) -> GramSums | None:
-        with self.lock:
+    def _begin(self, lacking: Lacking, rows: int = 0) -> GramSums | None:
+        """Return the sums of a pattern, in use until `adding` is lowered."""
+        with self.idle:
+            if lacking not in self.sums and len(self.sums) >= 4 * self.work.most:
+                self.idle.wait_for(lambda: self.adding == 0)
+                self._settle()
             if lacking not in self.sums:
-                if len(self.sums) >= 4 * self.work.most:
-                    raise DataError(
-                        f"rows lack more than {4 * self.work.most} sets of columns, and "
-                        f"max_patterns is {self.work.most}; read fewer columns, or raise it"
-                    )
                 work = self.work.part(lacking)
                 sums = None if work is None else self.stack.enter_context(work.begin())
                 self.sums[lacking] = sums
+            self.adding += 1
+            self.empty += rows * (self.sums[lacking] is None)
             return self.sums[lacking]
 
-    def state(self) -> bytes:
-        """Return the sums of all patterns as bytes."""
-        states = {at: sums.state() for at, sums in self.sums.items() if sums is not None}
-        sizes = [[list(at), len(state)] for at, state in states.items()]
-        return json.dumps([self.empty[0], sizes]).encode() + b"\n" + b"".join(states.values())
+    def _settle(self) -> None:
+        """Make records of all sums, and join the rarest."""
+        frames = self._frames()
+        self.sums.clear()
+        self.stack.close()
+        if not frames:
+            return
+        found = pl.concat(frames)
+        keys = self.work.request.keys
+        groups = found.partition_by(keys, maintain_order=True) if keys else [found]
+        self.joined = pl.concat(
+            _with_patterns(group.head(1), Patterns.of(_grams(group), self.work.most))
+            for group in groups
+        )
 
-    def load(self, part: bytes) -> None:
-        """Add the sums of other rows."""
-        header, _, states = part.partition(b"\n")
-        empty, sizes = json.loads(header)
-        self.empty[0] += empty
-        start = 0
-        for at, size in sizes:
-            sums = self._of(tuple(at))
-            assert sums is not None
-            sums.load(states[start : start + size])
-            start += size
-
-    def records(self) -> pl.DataFrame:
-        """Return the keys of groups and the record of each of their patterns."""
-        frames = [
+    def _frames(self) -> list[pl.DataFrame]:
+        """Return keys and records of all patterns."""
+        frames = [] if self.joined is None else [self.joined]
+        return frames + [
             sums.records().with_columns(pl.col("gram").cast(RECORD_DTYPE))
             for sums in self.sums.values()
             if sums is not None
         ]
+
+    def state(self) -> bytes:
+        """Return the sums of all patterns as bytes."""
+        states = {at: sums.state() for at, sums in self.sums.items() if sums is not None}
+        return pickle.dumps((self.empty, states, self.joined))
+
+    def load(self, part: bytes) -> None:
+        """Add the sums of other rows."""
+        empty, states, joined = pickle.loads(part)
+        self.empty += empty
+        for lacking, state in states.items():
+            sums = self._begin(lacking)
+            self.adding -= 1
+            assert sums is not None
+            sums.load(state)
+        if joined is not None:
+            self.joined = joined if self.joined is None else pl.concat([self.joined, joined])
+
+    def records(self) -> pl.DataFrame:
+        """Return the keys of groups and the record of each of their patterns."""
+        frames = self._frames()
         if not frames:
             raise DataError("no row has a value in any of the columns")
         return pl.concat(frames)
 
 
+def _grams(records: pl.DataFrame) -> list[Gram]:
+    return [_without_unseen(Gram.from_struct(record)) for record in records["gram"]]
+
+
+def _with_patterns(keys: pl.DataFrame, found: Patterns) -> pl.DataFrame:
+    """Return the keys of a group beside the record of each of its patterns."""
+    records = pl.Series("gram", [gram.to_struct() for gram in found], RECORD_DTYPE)
+    return (
+        keys.drop("gram").join(records.to_frame(), how="cross")
+        if keys.width > 1
+        else records.to_frame()
+    )
+
+
 def _patterns_of(rows: pa.Table, columns: Sequence[Leaf]) -> list[tuple[Lacking, pa.Table]]:
     """Return what rows lack, and the rows that lack it, in their order."""
-    absent = np.zeros((rows.num_rows, len(columns)), bool)
+    words = np.zeros((-(-len(columns) // 64), rows.num_rows), np.uint64)  # a bit a column
     start = 0
     for batch in rows.to_batches():
         struct = batch.to_struct_array()
@@ -153,23 +201,28 @@ def _patterns_of(rows: pa.Table, columns: Sequence[Leaf]) -> list[tuple[Lacking,
         for at, leaf in enumerate(columns):
             nulls = pc.is_null(part_of(struct, leaf.path), nan_is_null=True)
             if nulls.true_count:
-                absent[start:end, at] = nulls.to_numpy(zero_copy_only=False)
+                words[at // 64, start:end] |= _bits(nulls).astype(np.uint64) << np.uint64(at % 64)
         start = end
-    if not absent.any():
+    if not words.any():
         return [((), rows)] if rows.num_rows else []
-    bits = np.packbits(absent, axis=1)
-    bits = np.pad(bits, ((0, 0), (0, -bits.shape[1] % 8)))
-    words = np.ascontiguousarray(bits).view(np.uint64)
-    keys = pl.DataFrame({f"word{k}": word for k, word in enumerate(words.T)})
+    keys = pl.DataFrame({f"word{k}": word for k, word in enumerate(words)})
     found = keys.with_row_index("row").group_by(keys.columns, maintain_order=True).agg("row")
     # Taken once, so that each pattern is a slice.
     sorted_rows = rows.take(found["row"].explode().to_arrow()).combine_chunks()
     starts = found["row"].list.len().cum_sum().to_list()
-    firsts = absent[found["row"].list.first().to_numpy()]
+    firsts = words[:, found["row"].list.first().to_numpy()].T
+    lacks = np.unpackbits(np.ascontiguousarray(firsts).view(np.uint8), axis=1, bitorder="little")
     return [
-        (tuple(np.flatnonzero(lacks).tolist()), sorted_rows.slice(start, end - start))
-        for lacks, start, end in zip(firsts, [0, *starts], starts, strict=False)
+        (tuple(np.flatnonzero(one).tolist()), sorted_rows.slice(start, end - start))
+        for one, start, end in zip(lacks, [0, *starts], starts, strict=False)
     ]
+
+
+def _bits(values: pa.BooleanArray) -> npt.NDArray[np.uint8]:
+    """Return an array without nulls as 0 and 1; pyarrow's own way imports pandas."""
+    end = values.offset + len(values)
+    bits = np.frombuffer(values.buffers()[1], np.uint8)
+    return np.unpackbits(bits, count=end, bitorder="little")[values.offset :]
 
 
 def read_gaps(table: Table, request: Request, most: int) -> pl.DataFrame:
@@ -184,9 +237,8 @@ def read_gaps(table: Table, request: Request, most: int) -> pl.DataFrame:
 
 def read_patterns(table: Table, request: Request, most: int = MAX_PATTERNS) -> Patterns:
     """Return the patterns of a request without groups."""
-    grams = [_without_unseen(Gram.from_struct(g)) for g in read_gaps(table, request, most)["gram"]]
-    found = Patterns.of(grams, most)
-    warn_of_gaps(found, request)
+    found = Patterns.of(_grams(read_gaps(table, request, most)), most)
+    _warn_of_gaps(found.grams, request)
     return found
 
 
@@ -195,34 +247,35 @@ def _without_unseen(gram: Gram) -> Gram:
     return without_unseen_levels(gram, {category.column for category in gram.terms.categories})
 
 
-def warn_of_gaps(found: Patterns, request: Request) -> None:
+def _warn_of_gaps(grams: Sequence[Gram], request: Request) -> None:
     """Warn of columns that no row has, and of values that were left out."""
-    sources = {s for gram in found for s in [*gram.columns, *gram.terms.sources().values()]}
+    sources = {s for gram in grams for s in [*gram.columns, *gram.terms.sources().values()]}
     lacking = [name for name in request.gaps if name not in sources]
     lacking = [name for name in lacking if not {*_made([name], request.terms)} & sources]
     if lacking:
         warn_caller(f"columns left out: {lacking} are missing in every row", LeftOutWarning)
-    if found.dropped:
+    if dropped := dropped_of(grams):
+        names = ", ".join(f"'{name}'" for name in dropped[:NAMED])
+        more = f" and {len(dropped) - NAMED} more" if len(dropped) > NAMED else ""
         warn_caller(
             f"rows lack more sets of columns than max_patterns: the rarest joined others, and some "
-            f"of their values of {found.dropped} are left out; raise max_patterns to keep them",
+            f"of their values of {names}{more} are left out; raise max_patterns to keep them",
             LeftOutWarning,
         )
 
 
 def completed_groups(records: pl.DataFrame, request: Request) -> pl.DataFrame:
     """Return one record by EM for each key; all folds of a group are completed together."""
-    frames = []
+    frames, read = [], []
     groups = records.partition_by(request.by, maintain_order=True) if request.by else [records]
     for group in groups:
         parts = group.partition_by(request.keys, maintain_order=True) if request.keys else [group]
-        patterns = [
-            Patterns(tuple(_without_unseen(Gram.from_struct(g)) for g in part["gram"]))
-            for part in parts
-        ]
+        patterns = [Patterns(tuple(_grams(part))) for part in parts]
+        read += [gram for one in patterns for gram in one]
         grams = complete_parts(patterns)
         keys = pl.concat([part.drop("gram").head(1) for part in parts])
         column = pl.Series("gram", [gram.to_struct() for gram in grams], RECORD_DTYPE)
         frames.append(keys.with_columns(column))
+    _warn_of_gaps(read, request)
     found = pl.concat(frames)
     return found.sort(request.keys, nulls_last=True) if request.keys else found

@@ -33,8 +33,8 @@ def patterns(
     Parameters
     ----------
     source, columns, weight : as in `gram`; stored patterns are returned as they are
-    max_patterns : patterns that are kept; of more, the rarest joins the largest one of a part of
-        its columns, and a warning names the columns whose values that leaves out
+    max_patterns : patterns that are kept; of more, the rarest joins the one with which the fewest
+        values are lost, and a warning names the columns that lost some
     categories, basis, max_levels, terms, on : as in `gram`
 
     Returns
@@ -52,7 +52,8 @@ def patterns(
 
     Notes
     -----
-    O(n d^2) time, as `gram`; d^2 / 2 doubles a pattern and thread. A column of text is missing as a
+    O(n d^2) time, as `gram`; d^2 / 2 doubles a pattern and thread, of at most ``4 max_patterns``
+    patterns: of more, some are joined before all rows are read. A column of text is missing as a
     whole. A table of ibis is read here, row by row.
 
     Examples

@@ -13,12 +13,21 @@ import pyarrow as pa
 import scipy
 
 from dbselect import _native
-from dbselect.errors import ArgumentError, ConditionWarning, RecordError, warn_caller
+from dbselect.errors import (
+    ArgumentError,
+    ColumnError,
+    ConditionWarning,
+    RecordError,
+    unknown,
+    warn_caller,
+)
+from dbselect.options.kinds import COUNT
 from dbselect.pages.cells import rows_of_pairs
 from dbselect.pages.glance import InNotebooks
 from dbselect.record import files
 from dbselect.record.gram import RECORD_TYPE, Gram, Matrix, is_record
 from dbselect.record.groups import groups_of
+from dbselect.sources.partial.next_trial import r2_errors
 
 #: Patterns that are kept, unless another limit is given.
 MAX_PATTERNS = 200
@@ -84,6 +93,11 @@ class Patterns(InNotebooks, files.Stored):
         return list(dict.fromkeys(name for gram in by_width for name in gram.columns))
 
     @property
+    def _always(self) -> list[str]:
+        """The columns that every row has."""
+        return [n for n in self.columns if all(n in g.columns for g in self.grams if g.columns)]
+
+    @property
     def rows(self) -> int:
         """The rows that were read and have a value; nothing that is filled in counts."""
         return sum(gram.rows for gram in self.grams if gram.columns)
@@ -91,7 +105,7 @@ class Patterns(InNotebooks, files.Stored):
     @property
     def dropped(self) -> list[str]:
         """Columns whose values were left out in some rows, as there were too many patterns."""
-        return sorted({name for gram in self.grams for name in gram.terms.dropped})
+        return dropped_of(self.grams)
 
     @property
     def table(self) -> pl.DataFrame:  # type: ignore[override]
@@ -108,27 +122,70 @@ class Patterns(InNotebooks, files.Stored):
             schema={"rows": pl.Int64, "columns": pl.Int64, "missing": pl.List(pl.String)},
         )
 
-    def together(self, groups: Mapping[str, Iterable[str]] | None = None) -> pl.DataFrame:
+    def together(
+        self,
+        groups: Mapping[str, Iterable[str]] | None = None,
+        target: str | None = None,
+        *,
+        more: int = 500,
+    ) -> pl.DataFrame:
         """Return the rows that have both groups of each pair: what a next trial is to buy.
 
         Parameters
         ----------
         groups : name -> columns or globs; default: every top-level field
+        target : column whose r2 the next trial is to find; default: rows are counted alone
+        more : rows of a next trial with both groups, the target and what every row has
 
         Returns
         -------
         DataFrame of group, other, rows: the rows with all columns of both, of each pair the first
         group of the table first, and the groups themselves with their own rows; least rows first.
-        A pair with 0 rows was never seen together: EM takes it as independent given the rest
+        A pair with 0 rows was never seen together: EM takes it as independent given the rest.
+        With a target also r2_error, the standard error that r2 of all groups has as no more rows
+        have both, and r2_error_after, with `more` rows; first the pair for which they differ most
+
+        Raises
+        ------
+        GroupError, ColumnError : `groups` or `target` do not fit the columns
+        ArgumentError : `more` is no whole number >= 1
+
+        Notes
+        -----
+        To first order and under normality: ``2 sqrt(v_g v_h / n) / S_yy``, v the variance of what a
+        group adds to the prediction, given the target and the columns that every row has. It is of
+        this pair alone, all other moments taken as known. Of 0 rows n is 1, the most that any
+        covariance of the two permits.
+
+        References
+        ----------
+        Moriarity, Scheuren (2001), *J. Off. Stat.* 17: 407-422, and Rässler (2002), *Statistical
+        Matching*, chapter 2, for covariances that no row identifies.
         """
-        names, seen = self._seen(groups)
-        pairs = [
-            (names[i], names[j], int(seen[i, j]))
-            for i in range(len(names))
-            for j in range(i, len(names))
-        ]
-        schema = {"group": pl.String, "other": pl.String, "rows": pl.Int64}
-        return pl.DataFrame(pairs, schema, orient="row").sort("rows", maintain_order=True)
+        COUNT.check("more", more)
+        if target is not None and target not in self.columns:
+            raise ColumnError(f"target names {unknown('column', target, self.columns)}")
+        names, members, seen = self._seen(groups, target)
+        first, second = np.triu_indices(len(names))
+        rows = seen[first, second]
+        frame = pl.DataFrame(
+            {
+                "group": [names[at] for at in first],
+                "other": [names[at] for at in second],
+                "rows": pl.Series(rows, dtype=pl.Int64),
+            }
+        )
+        if target is None:
+            return frame.sort("rows", maintain_order=True)
+        error = r2_errors(self._completed(), target, members, self._always)[first, second]
+        frame = frame.with_columns(
+            r2_error=pl.Series(error / np.sqrt(np.maximum(rows, 1))),
+            r2_error_after=pl.Series(error / np.sqrt(rows + more)),
+        ).with_columns(
+            pl.when(pl.col("group") != pl.col("other")).then(pl.col("^r2_error.*$")),
+        )
+        narrowed = pl.col("r2_error") - pl.col("r2_error_after")
+        return frame.sort(narrowed, descending=True, nulls_last=True, maintain_order=True)
 
     def plot(self, groups: Mapping[str, Iterable[str]] | None = None) -> Any:
         """Plot the rows that have both groups of each pair.
@@ -146,7 +203,7 @@ class Patterns(InNotebooks, files.Stored):
         GroupError, ColumnError : `groups` do not fit the columns
         EngineError : altair is not installed
         """
-        names, seen = self._seen(groups)
+        names, _, seen = self._seen(groups)
         drawn = np.sort(np.argsort(seen.min(axis=1), kind="stable")[:MOST_DRAWN])
         cells = [
             (names[i], names[j], int(seen[i, j]), seen[i, j] / max(self.rows, 1))
@@ -165,10 +222,14 @@ class Patterns(InNotebooks, files.Stored):
         frame = pl.DataFrame(cells, schema, orient="row")
         return rows_of_pairs(frame, [names[at] for at in drawn], notes)
 
-    def _seen(self, groups: Mapping[str, Iterable[str]] | None) -> tuple[list[str], Matrix]:
+    def _seen(
+        self, groups: Mapping[str, Iterable[str]] | None, target: str | None = None
+    ) -> tuple[list[str], list[list[str]], Matrix]:
+        """Return groups, their columns, and the rows that have both of each pair."""
         joint = self.em_terms()
-        split = groups_of(self.columns, groups, None, (), joint, True)
-        members = [{split.members[j] for j in at} for at in split.positions]
+        features = [name for name in self.columns if name != target]
+        split = groups_of(features, groups, None, target or (), joint, True)
+        members = [[split.members[j] for j in at] for at in split.positions]
         sources = joint.sources()
         fields = [{sources.get(name, name) for name in own} for own in members]
         seen = np.zeros((len(fields), len(fields)))
@@ -177,7 +238,7 @@ class Patterns(InNotebooks, files.Stored):
             held = {own.get(name, name) for name in gram.columns}
             has = np.array([needed <= held for needed in fields])
             seen += gram.rows * np.outer(has, has)
-        return list(split.names), seen
+        return list(split.names), members, seen
 
     def em(
         self,
@@ -236,9 +297,12 @@ class Patterns(InNotebooks, files.Stored):
         (4, {'y': 1}, [2.5, 3.417])
         """
         options = {"max_iterations": max_iterations, "tolerance": tolerance, "prior": prior}
-        return complete_parts(
-            [self], {n: value for n, value in options.items() if value is not None}
-        )[0]
+        gram = self._completed({n: value for n, value in options.items() if value is not None})
+        _warn(gram.terms.em)
+        return gram
+
+    def _completed(self, options: Mapping[str, Any] | None = None) -> Gram:
+        return _complete([self], options or {})[0]
 
     def em_terms(self) -> Any:
         """Return the terms of all columns."""
@@ -261,10 +325,9 @@ class Patterns(InNotebooks, files.Stored):
         ----------
         Little (1988), *JASA* 83: 1198-1202: one column at a time.
         """
-        always = [n for n in self.columns if all(n in g.columns for g in self.grams if g.columns)]
         used = [gram for gram in self.grams if gram.columns and gram.rows]
         rows = []
-        for name in always:
+        for name in self._always:
             at = [gram.columns.index(name) for gram in used]
             weight = np.array([gram.weight for gram in used])
             pairs = list(zip(used, at, strict=True))
@@ -302,9 +365,9 @@ class Patterns(InNotebooks, files.Stored):
         return Patterns._distinct(_summed(self.grams, other.grams, 2**62))
 
     def joined(self, max_patterns: int) -> "Patterns":
-        """Return at most so many patterns: the rarest joins the largest of a part of its columns.
+        """Return at most so many patterns: the rarest joins one with which few values are lost.
 
-        The columns that rows lose by that are in `dropped`.
+        The columns that lost some are in `dropped`.
         """
         return Patterns.of(self.grams, max_patterns)
 
@@ -360,29 +423,36 @@ def _beside(first: Any, second: Any) -> Any:
     )
 
 
+def dropped_of(grams: Iterable[Gram]) -> list[str]:
+    """Return the columns that lost values as patterns were joined."""
+    return sorted({name for gram in grams for name in gram.terms.dropped})
+
+
 def is_patterns(type_: pa.DataType) -> bool:
     """Whether a type is that of a list of records."""
     is_list = pa.types.is_list(type_) or pa.types.is_large_list(type_)
     return bool(is_list and is_record(type_.value_type))
 
 
-def complete_parts(
-    parts: Sequence[Patterns], options: Mapping[str, Any] | None = None
-) -> list[Gram]:
+def complete_parts(parts: Sequence[Patterns]) -> list[Gram]:
     """Return a Gram for each of some parts, completed by what all of them say together.
 
-    They add up to the Gram of all; options as of `Patterns.em`.
+    They add up to the Gram of all.
     """
     if not parts:
         raise ArgumentError("patterns are empty; at least one part is needed")
+    found = _complete(parts, {})
+    _warn(found[0].terms.em)
+    return found
+
+
+def _complete(parts: Sequence[Patterns], options: Mapping[str, Any]) -> list[Gram]:
     grams = [gram for part in parts for gram in part]
     numbers = [at for at, part in enumerate(parts) for _ in part]
-    found = _native.em(_records(grams), numbers, options or {})
-    records = [Gram.from_struct(record) for record in found]
-    if not records:
+    found = _native.em(_records(grams), numbers, options)
+    if not len(found):
         raise RecordError("the patterns have no row with a value")
-    _warn(records[0].terms.em)
-    return records
+    return [Gram.from_struct(record) for record in found]
 
 
 def _warn(em: Mapping[str, Any] | None) -> None:

@@ -1012,9 +1012,7 @@ pub unsafe extern "C" fn dbselect_patterns(
         let (records, less) = unsafe { (only_batch(records)?, only_batch(less)?) };
         let mut found = Vec::new();
         let told = |message: String| format!("RecordError: {message}");
-        for record in records_of(records.column(0))? {
-            patterns::merge(&mut found, record).map_err(told)?;
-        }
+        patterns::merge(&mut found, records_of(records.column(0))?).map_err(told)?;
         patterns::remove(&mut found, &records_of(less.column(0))?).map_err(told)?;
         let mut found: Vec<_> = patterns::reduced(found, most)?.into_iter().map(Some).collect();
         // SAFETY: see the caller's promise.

@@ -1,10 +1,12 @@
 //! Mean and covariance of rows with gaps, by maximum likelihood under normality.
 //!
-//! The E-step needs of each pattern of gaps its count, mean and comoment alone. With K the inverse
-//! of the covariance of the columns that a pattern has, d the distance of its mean from that of all
-//! and C its products around the latter, `A = K C K - n K` is what it says of the covariance S;
-//! with G the sum of these over the patterns the expected products of the completed rows are
-//! `N S + S G S`, so that a step costs some products of matrices of the columns that are there.
+//! The E-step needs of each pattern of gaps its count, mean and comoment alone: C, its products
+//! around the mean of all. Of the columns that a pattern has and those that it lacks, a step inverts
+//! a matrix of the fewer. With K the inverse of the covariance of those it has, `A = K C K - n K` is
+//! what it says of the covariance S; with G the sum of these the expected products of the completed
+//! rows are `N S + S G S`. With P the inverse of S, once for all patterns, the columns that are
+//! missing have covariance `V = P_mm^-1` and coefficients `B = -V P_mo` given the others, and the
+//! products are C, `B C` and `B C B' + n V`.
 //! Anderson's mixing of the last steps takes the place of thousands of plain ones: near the end of
 //! steps that are longer the fewer rows have a pair, as EM moves its product by their share of it.
 //! The likelihood never falls, as a mixture that lowers it gives way to the plain step.
@@ -14,7 +16,8 @@
 //! covariance with the largest determinant (Dempster 1972).
 //!
 //! Sources: Dempster, Laird and Rubin (1977); Little and Rubin (2002), Statistical Analysis with
-//! Missing Data, section 11.2; Anderson (1965); Henderson and Varadhan (2019) for EM.
+//! Missing Data, section 11.2; Lauritzen (1996), Graphical Models, section 5.1, for conditional
+//! distributions by the inverse; Anderson (1965); Henderson and Varadhan (2019) for EM.
 
 use std::sync::Arc;
 
@@ -43,6 +46,8 @@ const MIXED: usize = 25;
 const NEAR: f64 = 1e-3;
 /// By how much rounding may lower the likelihood, a row and column.
 const ROUNDING: f64 = 1e-14;
+/// Runs of patterns whose sums are added in order: the same on any number of cores.
+const RUNS: usize = 16;
 /// Columns of a block of a factor.
 const BLOCK: usize = 32;
 /// Pairs that were never seen together of which the terms have the names.
@@ -76,6 +81,8 @@ type Located = (Record, Vec<usize>);
 struct Part {
     /// Places of the columns.
     at: Vec<usize>,
+    /// Those that it lacks.
+    lacking: Vec<usize>,
     weight: f64,
     mean: Vec<f64>,
     /// Both triangles.
@@ -92,11 +99,22 @@ struct Normal {
 
 /// What the patterns say at a mean and a covariance.
 struct Said {
-    /// The sums of `n K d` and of A.
-    mean: Vec<f64>,
-    covariance: Vec<f64>,
+    /// The sums of the expected completed rows around the mean, and their expected products.
+    sums: Vec<f64>,
+    products: Vec<f64>,
     /// But for a constant.
     likelihood: f64,
+    /// Terms of the likelihood that cancel.
+    cancelled: f64,
+}
+
+/// `Said` of some patterns, and what others say by the columns that they have.
+struct Sums {
+    said: Said,
+    /// The weight of the others, and the sums of `n K d` and of A.
+    weight: f64,
+    slope: Vec<f64>,
+    curvature: Vec<f64>,
 }
 
 /// The record of each group of patterns, completed by the mean and the covariance of all together.
@@ -292,7 +310,9 @@ impl Scale {
                 }
             }
             let mean = places.iter().zip(&order).map(distance).collect();
-            Part { at: places, weight: record.moments.weight, mean, comoment }
+            let lacking = (0..self.kept.len()).filter(|j| places.binary_search(j).is_err());
+            let (lacking, weight) = (lacking.collect(), record.moments.weight);
+            Part { at: places, lacking, weight, mean, comoment }
         };
         located.iter().filter(|(record, _)| record.moments.rows > 0).map(part).collect()
     }
@@ -331,11 +351,10 @@ impl Scale {
         let size = self.kept.len();
         let weight: f64 = parts.iter().map(|part| part.weight).sum();
         let said = normal.said(parts).ok_or_else(singular)?;
-        let step = times_vector(&normal.covariance, &said.mean);
         let mean: Vec<f64> =
-            normal.mean.iter().zip(&step).map(|(mean, step)| mean + step / weight).collect();
-        let products = expected(normal, &said, weight);
-        let around = |i: usize, j: usize| products[i * size + j] - step[i] * step[j] / weight;
+            normal.mean.iter().zip(&said.sums).map(|(mean, sum)| mean + sum / weight).collect();
+        let Said { sums, products, .. } = said;
+        let around = |i: usize, j: usize| products[i * size + j] - sums[i] * sums[j] / weight;
         let width = self.made.len();
         let (mut high, mut low) = (vec![0.0; width], vec![0.0; width]);
         let mut comoment = vec![0.0; triangle(width)];
@@ -427,8 +446,9 @@ impl Fixed {
             });
             // A plain step never lowers it, but by rounding.
             let least = known.filter(|_| plain.is_some()).unwrap_or(f64::NEG_INFINITY);
-            let slack = ROUNDING * weight * size as f64;
-            let said = match (said.filter(|said| said.likelihood >= least - slack), plain.take()) {
+            let slack = |said: &Said| ROUNDING * (weight * size as f64 + said.cancelled);
+            let is_more = |said: &Said| said.likelihood >= least - slack(said);
+            let said = match (said.filter(is_more), plain.take()) {
                 (Some(said), _) => said,
                 (None, Some(better)) => {
                     (normal, last) = (better, None);
@@ -438,8 +458,7 @@ impl Fixed {
                 (None, None) => return Err(singular()),
             };
             known = Some(said.likelihood);
-            let step = times_vector(&normal.covariance, &said.mean);
-            let mut products = expected(&normal, &said, weight);
+            let (step, mut products) = (said.sums, said.products);
             for (at, entry) in products.iter_mut().enumerate() {
                 let (i, j) = (at / size, at % size);
                 *entry -= step[i] * step[j] / weight;
@@ -552,67 +571,161 @@ impl Normal {
     /// What all patterns say; nothing where the covariance of some has no inverse.
     fn said(&self, parts: &[Part]) -> Option<Said> {
         let size = self.mean.len();
-        let mut all =
-            Said { mean: vec![0.0; size], covariance: vec![0.0; size * size], likelihood: 0.0 };
-        for (part, said) in parts.iter().zip(of_each(parts.iter().collect(), |p| self.said_by(p))) {
-            let said = said?;
-            let own = part.at.len();
-            all.likelihood += said.likelihood;
-            for (a, &i) in part.at.iter().enumerate() {
-                all.mean[i] += said.mean[a];
-                for (b, &j) in part.at.iter().enumerate() {
-                    all.covariance[i * size + j] += said.covariance[a * own + b];
+        let factor = factored(&self.covariance, size);
+        let whole = factor.map(|factor| Whole {
+            precision: inverse_of(&factor, size),
+            log_determinant: log_determinant(&factor, size),
+        });
+        let say = |some: &[Part]| {
+            let mut sums = Sums::new(size);
+            for part in some {
+                let whole = whole.as_ref().filter(|_| part.lacking.len() < part.at.len());
+                match whole.and_then(|whole| whole.factor_of(part).zip(Some(whole))) {
+                    Some((factor, whole)) => {
+                        self.add_by_lacking(part, whole, &factor, &mut sums.said);
+                    }
+                    None => self.add_by_present(part, &mut sums)?,
                 }
             }
+            Some(sums)
+        };
+        let runs = parts.chunks(parts.len().div_ceil(RUNS).max(1)).collect();
+        let mut all = Sums::new(size);
+        of_each(runs, say).into_iter().try_for_each(|sums| sums.map(|sums| all.add(&sums)))?;
+        let Sums { mut said, weight, slope, curvature } = all;
+        if weight > 0.0 {
+            add(&mut said.sums, &times_vector(&self.covariance, &slope));
+            let mut half = vec![0.0; size * size];
+            subtract_shares(&mut half, &curvature, size, &self.covariance);
+            said.products.iter_mut().zip(&self.covariance).for_each(|(x, s)| *x += weight * s);
+            subtract_shares(&mut said.products, &self.covariance, size, &half);
         }
-        all.likelihood.is_finite().then_some(all)
-    }
-
-    fn said_by(&self, part: &Part) -> Option<Said> {
-        let (size, own) = (self.mean.len(), part.at.len());
-        let mut own_covariance = vec![0.0; own * own];
-        for (a, &i) in part.at.iter().enumerate() {
-            for (b, &j) in part.at.iter().enumerate() {
-                own_covariance[a * own + b] = self.covariance[i * size + j];
+        for i in 0..size {
+            for j in 0..i {
+                let entry = 0.5 * (said.products[i * size + j] + said.products[j * size + i]);
+                said.products[i * size + j] = entry;
+                said.products[j * size + i] = entry;
             }
         }
-        let factor = factored(&own_covariance, own)?;
-        let inverse = inverse_of(&factor, own);
+        said.likelihood.is_finite().then_some(said)
+    }
+
+    /// Products of a pattern around the mean, of which its own mean has a distance.
+    fn around(&self, part: &Part) -> (Vec<f64>, Vec<f64>) {
         let distance: Vec<f64> =
             part.at.iter().zip(&part.mean).map(|(&j, mean)| mean - self.mean[j]).collect();
         let mut products = part.comoment.clone();
-        for (a, x) in distance.iter().enumerate() {
-            let row = &mut products[a * own..][..own];
+        for (row, x) in products.chunks_exact_mut(distance.len().max(1)).zip(&distance) {
             row.iter_mut().zip(&distance).for_each(|(entry, y)| *entry += part.weight * x * y);
         }
+        (distance, products)
+    }
+
+    /// Add what a pattern says by the inverse of the covariance of the columns that it has.
+    fn add_by_present(&self, part: &Part, sums: &mut Sums) -> Option<()> {
+        let (size, own) = (self.mean.len(), part.at.len());
+        let factor = factored(&block(&self.covariance, size, &part.at, &part.at), own)?;
+        let inverse = inverse_of(&factor, own);
+        let (distance, products) = self.around(part);
         let fit = dot(&inverse, &products);
-        let likelihood = -0.5 * (part.weight * log_determinant(&factor, own) + fit);
-        let mut mean = times_vector(&inverse, &distance);
-        mean.iter_mut().for_each(|x| *x *= part.weight);
+        sums.said.likelihood -= 0.5 * (part.weight * log_determinant(&factor, own) + fit);
         // K C K - n K, of -K C.
         let mut half = vec![0.0; own * own];
         subtract_shares(&mut half, &products, own.max(1), &inverse);
-        let mut covariance: Vec<f64> = inverse.iter().map(|x| -part.weight * x).collect();
-        subtract_shares(&mut covariance, &inverse, own.max(1), &half);
-        Some(Said { mean, covariance, likelihood })
+        let mut curvature: Vec<f64> = inverse.iter().map(|x| -part.weight * x).collect();
+        subtract_shares(&mut curvature, &inverse, own.max(1), &half);
+        sums.weight += part.weight;
+        for (&i, slope) in part.at.iter().zip(times_vector(&inverse, &distance)) {
+            sums.slope[i] += part.weight * slope;
+        }
+        add_block(&mut sums.curvature, size, [&part.at, &part.at], &curvature);
+        Some(())
+    }
+
+    /// Add what a pattern says by the conditional distribution of the columns that it lacks.
+    fn add_by_lacking(&self, part: &Part, whole: &Whole, factor: &[f64], said: &mut Said) {
+        let Part { at, lacking, weight, .. } = part;
+        let (size, own, gone) = (self.mean.len(), at.len(), lacking.len());
+        let (distance, products) = self.around(part);
+        let left = inverse_of(factor, gone);
+        let across = block(&whole.precision, size, lacking, at);
+        let mut share = vec![0.0; gone * own];
+        subtract_shares(&mut share, &across, own, &left);
+        // -B C.
+        let mut half = vec![0.0; gone * own];
+        subtract_shares(&mut half, &products, own, &share);
+        let mut rest: Vec<f64> = left.iter().map(|x| weight * x).collect();
+        subtract_shares(&mut rest, &turned(&share, own), gone.max(1), &half);
+        let (fit, less) =
+            (dot(&block(&whole.precision, size, at, at), &products), dot(&across, &half));
+        let log_determinant = whole.log_determinant + log_determinant(factor, gone);
+        said.likelihood -= 0.5 * (weight * log_determinant + fit - less);
+        said.cancelled += less.abs();
+        half.iter_mut().for_each(|x| *x = -*x);
+        add_block(&mut said.products, size, [at, at], &products);
+        add_block(&mut said.products, size, [lacking, at], &half);
+        add_block(&mut said.products, size, [at, lacking], &turned(&half, own));
+        add_block(&mut said.products, size, [lacking, lacking], &rest);
+        at.iter().zip(&distance).for_each(|(&i, x)| said.sums[i] += weight * x);
+        let filled = times_vector(&share, &distance);
+        lacking.iter().zip(filled).for_each(|(&i, x)| said.sums[i] += weight * x);
     }
 }
 
-/// The expected products of completed rows around the mean: `N S + S G S`.
-fn expected(normal: &Normal, said: &Said, weight: f64) -> Vec<f64> {
-    let size = normal.mean.len();
-    let mut half = vec![0.0; size * size];
-    subtract_shares(&mut half, &said.covariance, size, &normal.covariance);
-    let mut products: Vec<f64> = normal.covariance.iter().map(|x| weight * x).collect();
-    subtract_shares(&mut products, &normal.covariance, size, &half);
-    for i in 0..size {
-        for j in 0..i {
-            let entry = 0.5 * (products[i * size + j] + products[j * size + i]);
-            products[i * size + j] = entry;
-            products[j * size + i] = entry;
-        }
+/// The inverse of the covariance of all columns.
+struct Whole {
+    precision: Vec<f64>,
+    log_determinant: f64,
+}
+
+impl Whole {
+    /// The factor of the columns that a pattern lacks.
+    fn factor_of(&self, part: &Part) -> Option<Vec<f64>> {
+        let Part { at, lacking, .. } = part;
+        let inner = block(&self.precision, at.len() + lacking.len(), lacking, lacking);
+        factored(&inner, lacking.len())
     }
-    products
+}
+
+impl Sums {
+    fn new(size: usize) -> Sums {
+        let [sums, slope] = [(); 2].map(|()| vec![0.0; size]);
+        let [products, curvature] = [(); 2].map(|()| vec![0.0; size * size]);
+        let said = Said { sums, products, likelihood: 0.0, cancelled: 0.0 };
+        Sums { said, weight: 0.0, slope, curvature }
+    }
+
+    fn add(&mut self, more: &Sums) {
+        self.weight += more.weight;
+        self.said.likelihood += more.said.likelihood;
+        self.said.cancelled += more.said.cancelled;
+        add(&mut self.said.sums, &more.said.sums);
+        add(&mut self.said.products, &more.said.products);
+        add(&mut self.slope, &more.slope);
+        add(&mut self.curvature, &more.curvature);
+    }
+}
+
+fn add(x: &mut [f64], more: &[f64]) {
+    x.iter_mut().zip(more).for_each(|(x, more)| *x += more);
+}
+
+/// Some rows and columns of a square matrix.
+fn block(matrix: &[f64], size: usize, rows: &[usize], columns: &[usize]) -> Vec<f64> {
+    rows.iter().flat_map(|&i| columns.iter().map(move |&j| matrix[i * size + j])).collect()
+}
+
+/// Add to some rows and columns of a square matrix.
+fn add_block(matrix: &mut [f64], size: usize, [rows, columns]: [&[usize]; 2], more: &[f64]) {
+    for (&i, more) in rows.iter().zip(more.chunks_exact(columns.len().max(1))) {
+        let row = &mut matrix[i * size..][..size];
+        columns.iter().zip(more).for_each(|(&j, more)| row[j] += more);
+    }
+}
+
+/// Rows of some width as columns.
+fn turned(rows: &[f64], width: usize) -> Vec<f64> {
+    (0..width).flat_map(|j| rows.iter().skip(j).step_by(width)).copied().collect()
 }
 
 /// Let pairs that were never seen together be independent given the others, and keep the rest.

@@ -83,7 +83,8 @@ impl FitRequest {
             let apart = self.apart(columns)?.iter().filter_map(number).collect();
             Ok(Members { names: members, at, tested, signs, apart })
         };
-        Ok(FitPlan { members: self.members(columns, terms).and_then(placed), target })
+        let members = self.members(columns, terms).and_then(placed);
+        Ok(FitPlan { members, target, is_completed: terms.em.is_some() })
     }
 
     /// The columns that have no correlation with the prediction.
@@ -132,6 +133,8 @@ pub struct FitPlan {
     target: Target,
     /// An error only where there is something to fit, as for searches.
     members: Result<Members, Error>,
+    /// Whether EM completed the record.
+    is_completed: bool,
 }
 
 impl FitPlan {
@@ -140,7 +143,7 @@ impl FitPlan {
         let names = (0..width).map(|column| column.to_string()).collect();
         let (at, tested) = ((0..width).collect(), vec![true; width]);
         let members = Members { names, at, tested, signs: vec![0.0; width], apart: Vec::new() };
-        FitPlan { target: Target::at("target", width), members: Ok(members) }
+        FitPlan { target: Target::at("target", width), members: Ok(members), is_completed: false }
     }
 }
 
@@ -176,6 +179,8 @@ pub struct Fitted {
     pub rows: i64,
     /// Rows left out.
     pub skipped: i64,
+    /// Whether EM completed the record.
+    pub is_completed: bool,
     /// Condition number of the columns' correlations.
     pub condition: f64,
     /// That of the dependent columns whose trace may explain much.
@@ -213,12 +218,16 @@ pub enum Diagnosis {
 impl Fitted {
     /// Standard deviation of the residuals, by the rows that are left to estimate it.
     pub fn sigma(&self) -> Option<f64> {
-        self.deviations.as_ref().filter(|known| known.free > 0).map(|known| known.sigma)
+        let known = self.deviations.as_ref().filter(|_| !self.is_completed);
+        known.filter(|known| known.free > 0).map(|known| known.sigma)
     }
 
     /// The warnings about the model, those of Python; nothing if there are none.
     pub fn note(&self) -> Option<String> {
         let mut told = Vec::new();
+        if self.is_completed {
+            told.push("r2 is that of rows completed by EM, which have no sigma".to_string());
+        }
         if self.deviations.as_ref().is_some_and(|known| known.free <= 0) {
             let rows = self.rows;
             told.push(format!(
@@ -325,6 +334,7 @@ impl Fitter {
         } else {
             state.add(0);
         }
+        fitted.is_completed = plan.is_completed;
         fitted.condition = state.condition();
         fitted.trace = if ridge == 0.0 { state.trace() } else { None };
         state.coefficients(coef);

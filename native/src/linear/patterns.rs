@@ -3,6 +3,7 @@
 //! The records of a table are those of its patterns, each of the columns that its rows have. Two
 //! patterns are one where they have the same columns of the table, however their levels differ.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -84,9 +85,8 @@ impl PatternSums {
     /// Join patterns, so that as many are left as are kept.
     fn settle(&mut self) -> Result<(), String> {
         let mut records = std::mem::take(&mut self.joined);
-        for (_, mut group) in self.groups.drain() {
-            merge(&mut records, group.finish()?)?;
-        }
+        let finished = self.groups.drain().map(|(_, mut group)| group.finish());
+        merge(&mut records, finished.collect::<Result<Vec<_>, _>>()?)?;
         self.joined = reduced(records, self.most)?;
         Ok(())
     }
@@ -104,7 +104,7 @@ impl PatternSums {
                 }
             }
         }
-        other.joined.iter().try_for_each(|record| merge(&mut self.joined, record.clone()))
+        merge(&mut self.joined, other.joined.clone())
     }
 
     /// The record of each pattern, of most rows first.
@@ -173,16 +173,19 @@ fn part_of(shape: &Shape, has: impl Fn(&usize) -> bool) -> Shape {
     }
 }
 
-/// Add a record to those of patterns.
-pub fn merge(records: &mut Vec<Record>, more: Record) -> Result<(), String> {
-    let own = key(&more);
-    match records.iter_mut().find(|record| key(record) == own) {
-        Some(record) => record.merge(&more),
-        None => {
-            records.push(more);
-            Ok(())
+/// Add records to those of patterns.
+pub fn merge(records: &mut Vec<Record>, more: Vec<Record>) -> Result<(), String> {
+    let mut places: HashMap<BTreeSet<String>, usize> = records.iter().map(key).zip(0..).collect();
+    for record in more {
+        match places.entry(key(&record)) {
+            Entry::Occupied(place) => records[*place.get()].merge(&record)?,
+            Entry::Vacant(place) => {
+                place.insert(records.len());
+                records.push(record);
+            }
         }
     }
+    Ok(())
 }
 
 /// Take away patterns that are a part of others.
@@ -205,32 +208,50 @@ pub fn remove(records: &mut Vec<Record>, part: &[Record]) -> Result<(), String> 
     Ok(())
 }
 
-/// At most so many patterns: the rarest joins the largest that has no other columns than it has,
-/// or the one with which it shares most where there is none. The columns that rows lose by that
-/// are in the terms.
-pub fn reduced(records: Vec<Record>, most: usize) -> Result<Vec<Record>, String> {
-    let mut keyed: Vec<(BTreeSet<String>, Record)> =
-        records.into_iter().map(|record| (key(&record), record)).collect();
+/// At most so many patterns: the rarest joins the one with which the fewest values are lost, on
+/// the columns that both have. The columns that rows lose by that are in the terms.
+pub fn reduced(mut records: Vec<Record>, most: usize) -> Result<Vec<Record>, String> {
+    // Of most rows first, so that it does not matter in which order they came.
+    let order = |a: &Record, b: &Record| {
+        b.moments.rows.cmp(&a.moments.rows).then_with(|| a.columns.cmp(&b.columns))
+    };
+    if records.len() <= most.max(1) {
+        records.sort_by(order);
+        return Ok(records);
+    }
+    // The columns of the table that each has: a bit a column.
+    let keys: Vec<BTreeSet<String>> = records.iter().map(key).collect();
+    let names: BTreeSet<&String> = keys.iter().flatten().collect();
+    let numbers: HashMap<&str, usize> = names.iter().map(|name| &name[..]).zip(0..).collect();
+    let bits = |key: &BTreeSet<String>| {
+        let mut bits = vec![0u64; names.len().div_ceil(64)];
+        key.iter().map(|name| numbers[&name[..]]).for_each(|at| bits[at / 64] |= 1 << (at % 64));
+        bits
+    };
+    let count = |bits: &[u64]| bits.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+    let mut keyed: Vec<(Vec<u64>, Record)> = keys.iter().map(bits).zip(records).collect();
     loop {
-        // Of most rows first, so that it does not matter in which order they came.
-        keyed.sort_by(|(_, a), (_, b)| {
-            b.moments.rows.cmp(&a.moments.rows).then_with(|| a.columns.cmp(&b.columns))
-        });
+        keyed.sort_by(|(_, a), (_, b)| order(a, b));
         if keyed.len() <= most.max(1) {
             return Ok(keyed.into_iter().map(|(_, record)| record).collect());
         }
         let Some((own, rare)) = keyed.pop() else { continue };
-        // Values that the other pattern loses, then those that the rare one does.
-        let lost = |(other, record): &(BTreeSet<String>, Record)| {
-            let both = own.intersection(other).count();
-            let lost = |columns: usize, rows: u64| (columns - both) as u64 * rows;
-            (lost(other.len(), record.moments.rows), lost(own.len(), rare.moments.rows))
+        // Values that are lost, of either.
+        let lost = |(other, record): &(Vec<u64>, Record)| {
+            let both =
+                other.iter().zip(&own).map(|(a, b)| u64::from((a & b).count_ones())).sum::<u64>();
+            let of = |columns: u64, record: &Record| columns.saturating_mul(record.moments.rows);
+            of(count(other) - both, record).saturating_add(of(count(&own) - both, &rare))
         };
         let Some(at) = (0..keyed.len()).min_by_key(|&at| lost(&keyed[at])) else { continue };
         let (key, other) = keyed.swap_remove(at);
-        let both: BTreeSet<String> = own.intersection(&key).cloned().collect();
-        let mut joined = cut(&other, &both)?;
-        joined.merge(&cut(&rare, &both)?)?;
+        let both: Vec<u64> = own.iter().zip(&key).map(|(a, b)| a & b).collect();
+        let is_kept = |head: &String| {
+            let at = numbers.get(&head[..]).copied();
+            at.is_some_and(|at| both[at / 64] >> (at % 64) & 1 == 1)
+        };
+        let mut joined = cut(other, is_kept)?;
+        joined.merge(&cut(rare, is_kept)?)?;
         match keyed.iter_mut().find(|(key, _)| *key == both) {
             Some((_, record)) => record.merge(&joined)?,
             None => keyed.push((both, joined)),
@@ -239,16 +260,15 @@ pub fn reduced(records: Vec<Record>, most: usize) -> Result<Vec<Record>, String>
 }
 
 /// A record of some of its columns, which says what it lost.
-fn cut(record: &Record, kept: &BTreeSet<String>) -> Result<Record, String> {
+fn cut(record: Record, is_kept: impl Fn(&String) -> bool) -> Result<Record, String> {
     let own = heads(&record.terms, &record.columns);
-    let (left, lost): (Vec<String>, Vec<String>) =
-        own.into_iter().partition(|head| kept.contains(head));
+    let (left, lost): (Vec<String>, Vec<String>) = own.into_iter().partition(is_kept);
     if lost.is_empty() {
-        return Ok(record.clone());
+        return Ok(record);
     }
     let mut found = match left.is_empty() {
         true => Record { terms: Arc::default(), ..record.arranged(&[]) },
-        false => select(record, &left).map_err(|error| error.message)?,
+        false => select(&record, &left).map_err(|error| error.message)?,
     };
     let terms = Arc::make_mut(&mut found.terms);
     terms.dropped.extend(lost);

@@ -334,6 +334,10 @@ impl Minima {
 }
 
 impl Limited for LassoOptions {
+    fn of_rows(&self) -> Option<&'static str> {
+        self.penalty.is_none().then_some("the criterion that chooses the penalty")
+    }
+
     fn check(&self) -> Result<(), Error> {
         self.check_numbers()
     }

@@ -483,14 +483,9 @@ pub fn marked(columns: &[String], own: &Terms, joint: &Terms) -> Vec<String> {
 /// The columns of the table that the columns of a record come from, each once.
 pub fn heads(terms: &Terms, columns: &[String]) -> Vec<String> {
     let of = sources(terms);
-    let mut found: Vec<String> = Vec::new();
-    for name in columns {
-        let head = of.get(name).unwrap_or(name);
-        if !found.contains(head) {
-            found.push(head.clone());
-        }
-    }
-    found
+    let mut met = HashSet::new();
+    let heads = columns.iter().map(|name| of.get(name).unwrap_or(name));
+    heads.filter(|head| met.insert(*head)).cloned().collect()
 }
 
 /// The column that each column of a record comes from, where it is another.

@@ -59,7 +59,7 @@ impl Statistics for Merged {
     const NAME: &'static str = "gram_merge";
 
     fn merge(&mut self, other: &Merged) -> Result<(), String> {
-        other.0.iter().try_for_each(|record| merge(&mut self.0, record.clone()))
+        merge(&mut self.0, other.0.clone())
     }
 }
 
@@ -163,7 +163,7 @@ pub unsafe extern "C" fn merge_lists(info: Handle, chunk: Handle, states: *mut S
                     slot.put(Arc::new(Merged(Vec::new())));
                 }
                 let total = slot.own().expect("it holds records");
-                records.into_iter().try_for_each(|record| merge(&mut total.0, record))?;
+                merge(&mut total.0, records)?;
             }
         }
         Ok(())

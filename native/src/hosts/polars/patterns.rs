@@ -48,8 +48,7 @@ pub fn of_rows(inputs: &[Input]) -> Result<LargeListArray, String> {
 pub fn merged(inputs: &[Input]) -> Result<LargeListArray, String> {
     let mut total: Option<Vec<Record>> = None;
     for records in lists(&inputs[0])?.into_iter().flatten() {
-        let own = total.get_or_insert_default();
-        records.into_iter().try_for_each(|record| merge(own, record))?;
+        merge(total.get_or_insert_default(), records)?;
     }
     written(vec![total])
 }
