@@ -36,7 +36,7 @@ def _table(paper: str, table: str, methods: str, rows: Mapping[str, tuple[float,
     )
 
 
-#: Filed apart: real data that no paper has.
+#: Filed apart: real data that no paper has, and Sparse fitted anew.
 BESIDE = "beside the papers"
 
 HU = "Hu et al. (2016)"

@@ -159,14 +159,16 @@ def long(tables: list[dict[str, float]], measure: str, seeds: range) -> pl.DataF
 
 
 def by_both_readings(runs: pl.DataFrame, printed: Printed, measure: str) -> list[Claim]:
-    """Return the orders of a row, and again those of Sparse with the order fitted anew."""
+    """Return the orders of a row, and those of Sparse with its order fitted anew, not published."""
     again = runs.filter(pl.col("method") != "Sparse").with_columns(
         pl.col("method").replace(REFITTED, "Sparse")
     )
     name = f"{printed.table}, Sparse refitted"
     return [
         *judged(printed, runs, measures=[measure], certain=CERTAIN),
-        *judged(printed, again, measures=[measure], table=name, only=["Sparse"]),
+        *judged(
+            replace(printed, paper=BESIDE), again, measures=[measure], table=name, only=["Sparse"]
+        ),
     ]
 
 
@@ -244,9 +246,10 @@ def table_2(study: Study) -> Iterator[str]:
         Made-up documents: 500 features at the paper's costs, which sum to 17,020, features of one
         cost in groups of 5, 10, 15 or 20, ridge 1e-5 ([the design](table-2.md), chosen
         as above). {len(seeds)} tables of {ROWS:,} rows to train
-        on and as many to test on; those of different sizes are the same. Figure 3a is the cost of
-        the last percent; Figure 3b (CS-G-OMP against G-OMP) and 4b (whitening) are orders of the
-        table. Timeliness is at {DOCUMENTS:g}.
+        on and as many to test on; those of different sizes are the same. Of Yahoo's data Figure 3a
+        says that the last percent takes half of the cost, which these data do not have; Figure
+        3b (CS-G-OMP against G-OMP) and 4b (whitening) are orders of the table. Timeliness is at
+        {DOCUMENTS:g}.
         """
     )
     runs = {size: long(figures, f"groups of {size}", seeds) for size, figures in tables.items()}
@@ -258,9 +261,7 @@ def table_2(study: Study) -> Iterator[str]:
     for size in tables:
         claims += by_both_readings(runs[size], HU_2, f"groups of {size}")
     yield prose(f"With groups of 10 {shape(tables[10])}.")
-    half = [table["last percent"] - 0.5 for table in tables[10]]
-    last = said(HU, "Figure 3a", "the last percent takes half of the cost, at least", half)
-    yield study.judge(*claims, *words(tables[10], "Table 2"), last)
+    yield study.judge(*claims, *words(tables[10], "Table 2"))
 
 
 def flight_table(rows: pl.DataFrame, seed: int) -> Halves:
