@@ -332,6 +332,7 @@ def picture(curves: Sequence[Curve], width: int = 180, height: int = 130) -> str
     rows = math.ceil(len(curves) / across)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" '
+        'style="background:#fff" '
         f'width="{across * width}" height="{rows * height}">{"".join(panels)}</svg>\n'
     )
 
