@@ -272,7 +272,7 @@ GROWTHS = (
     Growth("Python", "rows", 1, 50_000, lambda n: summed(numbers(n, 20))),
     Growth("Python", "columns", 2, 25, lambda n: summed(numbers(2000, n))),
     Growth("Python", "names", 1, 250, of_names),
-    Growth("Python", "levels", 2, 8, of_levels),
+    Growth("Python", "levels", 2, 3, of_levels),
     Growth("Python", "keys", 1, 500, lambda n: summed(keyed(3 * n, n), "k")),
     Growth("Python", "files", 1, 8, files),
     Growth("Python", "groups", 2, 16, lambda n: walk(n, max_groups=8)),
@@ -332,6 +332,7 @@ def picture(curves: Sequence[Curve], width: int = 180, height: int = 130) -> str
     rows = math.ceil(len(curves) / across)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" '
+        'style="background:#fff" '
         f'width="{across * width}" height="{rows * height}">{"".join(panels)}</svg>\n'
     )
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-#: Pages outside of docs/, which is the root of the site, and what they show.
-BESIDE = ("bench/*.md",)
+#: Pages and pictures outside of docs/, which is the root of the site.
+BESIDE = ("bench/*.md", "bench/*.svg")
 #: The same of the repository's first folder; its README is the page about the repository.
 FIRST = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")
 LINK = re.compile(r"(\]\()([^)#\s:]+)((?:#[^)\s]*)?\))")
