@@ -165,7 +165,7 @@ def _warned(answers: pa.StructArray) -> pa.StructArray:
 
 
 def fits_of_records(
-    grams: pl.DataFrame, problem: Spec, columns: Sequence[str] | None
+    grams: pl.DataFrame, problem: Spec, columns: Sequence[str] | None, options: Mapping[str, Any]
 ) -> pl.DataFrame:
     """Fit the linear model of every segment; `status` says why a segment has none.
 
@@ -207,10 +207,10 @@ def fits_of_records(
     [(1, 1.0, 1.0, None), (2, None, None, "target 'y' is constant (1 rows)")]
     """
     _forked.check_threads()
-    names = columns_read(columns)
+    asked = {"columns": columns_read(columns), **options}
 
     def answer(records: pa.Array) -> pa.StructArray:
-        answers = answers_of(records, problem, "fit", {"columns": names})
+        answers = answers_of(records, problem, "fit", asked)
         return pa.StructArray.from_arrays(
             [answers.field("found"), answers.field("status")], ["fit", "status"]
         )

@@ -41,19 +41,23 @@ def anytime_sequence_by(
     return sequences_of(grams, problem, changes)
 
 
+class FitByCall(options.ConstraintOptions, ProblemOptions):
+    """Options of a call of `fit_by`."""
+
+
 @shows(
-    ProblemOptions, like=fits_of_records,
+    options.ConstraintOptions, ProblemOptions, like=fits_of_records,
     first=(_GRAMS, FIRST[1], "columns : names and globs; default: all but the target"),
 )  # fmt: skip
 def fit_by(
     grams: pl.DataFrame,
     target: str,
     columns: Sequence[str] | None = None,
-    **options: Unpack[ProblemOptions],
+    **options: Unpack[FitByCall],
 ) -> pl.DataFrame:
     """Fit each record of a frame."""
-    problem, _ = of_records("fit", target, options)
-    return fits_of_records(grams, problem, columns)
+    problem, changes = of_records("fit", target, options)
+    return fits_of_records(grams, problem, columns, changes)
 
 
 def of_records(

@@ -481,19 +481,24 @@ class SparseGroupLassoOptions(PenaltyOptions, total=False):
     l1_ratio: Annotated[float, Option(0.95, FRACTION, "0 for the group lasso to 1 for the lasso")]
 
 
-class FitOptions(TypedDict, total=False):
+class ConstraintOptions(TypedDict, total=False):
+    """Options of `fit` for a record."""
+
+    signs: Signs
+    uncorrelated: Annotated[
+        Sequence[str],
+        Option((), COLUMNS, "names and globs of columns that the prediction has no correlation "
+               "with; without `columns` and `groups` they are not predictors"),
+    ]  # fmt: skip
+
+
+class FitOptions(ConstraintOptions, total=False):
     """Options of `fit`."""
 
     models: Annotated[
         Mapping[str, Sequence[str]] | None,
         Option(None, MODELS, "name -> columns, in place of `columns`: a dict of models comes back, "
                "linear ones from one reading of the rows", in_engines=False),
-    ]  # fmt: skip
-    signs: Signs
-    uncorrelated: Annotated[
-        Sequence[str],
-        Option((), COLUMNS, "names and globs of columns that the prediction has no correlation "
-               "with; without `columns` and `groups` they are not predictors"),
     ]  # fmt: skip
     exact: Annotated[
         bool,

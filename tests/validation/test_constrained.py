@@ -134,6 +134,22 @@ def test_sql_has_the_same_coefficients():
     assert lasso["coefficients"] == pytest.approx(expected.coefficients, abs=1e-14)
 
 
+def test_every_segment_has_the_coefficients_of_its_rows():
+    table = drawn(6)[2].with_columns(k=pl.int_range(pl.len()) % 3)
+    for given in ({"signs": signs_of(6)}, {"uncorrelated": ["z"]}):
+        fits = ds.fit_by(ds.gram_by(table, by=["k"]), "y", NAMES, **given)
+        with ds.connect() as connection:
+            connection.register("t", table)
+            query = f"SELECT k, fit(gram(t), 'y', {NAMES!r}, {given!r}) FROM t GROUP BY k"
+            in_sql = dict(connection.execute(query).fetchall())
+        for k, fit in fits.select("k", "fit").iter_rows():
+            model = ds.fit(table.filter(k=k), "y", NAMES, **given)
+            found = {one["key"]: one["value"] for one in fit["coefficients"]}
+            assert found == pytest.approx(model.coefficients, abs=NEAR)
+            assert in_sql[k]["coefficients"] == found
+            assert in_sql[k]["note"] == fit["note"]
+
+
 TABLE = drawn(0)[2]
 
 
