@@ -41,7 +41,7 @@ pub const TOLERANCE: f64 = 1e-8;
 /// Share of a column's variance below which what others of its pattern leave of it is rounding.
 const DEPENDENT: f64 = 1e-12;
 /// Steps that are mixed.
-const MIXED: usize = 25;
+const MIXED: usize = 40;
 /// How little a step moves where whole ones are mixed: farther off they may lead elsewhere.
 const NEAR: f64 = 1e-3;
 /// By how much rounding may lower the likelihood, a row and column.
