@@ -1,16 +1,14 @@
 """One set of groups, or one order, for several records.
 
-The records lie side by side in one, whose matrix has a block for each: a group has its columns of
-every record. What a set explains of it is the mean of what it explains of each. The least of the
-shares has the least of their bounds as bound.
+The compiled library finds the set: `native/src/methods/across.rs`.
 """
 
-from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from dbselect import _native
 from dbselect.errors import ArgumentError, RecordError, shown
@@ -70,36 +68,6 @@ def _searches(problem: Spec, grams: list[Gram], method: str) -> list[GramSearch]
     return searches
 
 
-def _side_by_side(searches: Sequence[GramSearch]) -> tuple[Gram, list[list[int]]]:
-    """Return the record of all, and the numbers of the columns of each group in it.
-
-    Columns and the target have variance 1 in each record, and weight 1.
-    """
-    groups, count = searches[0].groups, len(searches)
-    width = len(groups.members)
-    whole = np.zeros((count * width + 1, count * width + 1))
-    for at, search in enumerate(searches):
-        own = search.gram.select([*groups.members, search.target])
-        spread = np.sqrt(np.diagonal(own.comoment))
-        scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 0)
-        scale[:-1][search.linear.constant] = 0.0
-        block = own.comoment * np.outer(scale, scale)
-        here = slice(at * width, (at + 1) * width)
-        whole[here, here] = block[:-1, :-1]
-        whole[here, -1] = whole[-1, here] = block[:-1, -1] / np.sqrt(count)
-    np.fill_diagonal(whole, np.where(np.diagonal(whole) > 0, 1.0, 0.0))
-    whole[-1, -1] = 1.0
-    names = [str(at) for at in range(count * width)]
-    rows = min(search.gram.rows for search in searches)
-    zeros = np.zeros(len(whole))
-    gram = Gram([*names, TARGET], rows, 0, 1.0, zeros, whole)
-    columns = [
-        [at * width + j for at in range(count) for j in positions.tolist()]
-        for positions in groups.positions
-    ]
-    return gram, columns
-
-
 def best_across(problem: Spec, grams: list[Gram], budget: float, options: Any) -> BestAcross:
     """Find the set whose worst or mean explained share is largest, with a proof."""
     share = options["share"] or "worst"
@@ -107,26 +75,20 @@ def best_across(problem: Spec, grams: list[Gram], budget: float, options: Any) -
     searches = _searches(problem, grams, "best_within")
     groups, first = searches[0].groups, searches[0].first
     check_first(groups, first, budget)
-    gram, columns = _side_by_side(searches)
+    parts = [numbered(search.gram, groups.members, search.target) for search in searches]
     request = {
-        "groups": {str(g): [str(j) for j in at] for g, at in enumerate(columns)},
+        "groups": {str(g): [str(j) for j in at] for g, at in enumerate(groups.positions)},
         "costs": {str(g): cost for g, cost in enumerate(groups.costs.tolist())},
-        "always": [str(group) for group in first] or None,
-        "budget": budget, "time_limit": options["time_limit"], "ridge": problem.ridge,
+        "always": [str(group) for group in first] or None, "share": share,
+        "budget": budget, "time_limit": options["time_limit"],
+        "ridge": problem.ridge, "scale": problem.scale,
         **groups.told.renamed(lambda name: str(groups.names.index(name))),
     }  # fmt: skip
-    if share == "worst":
-        request["records"] = len(grams)
-    method = "worst_within" if share == "worst" else "best_within"
-    record = numbered(gram, gram.columns[:-1], TARGET)
-    answer = _native.answers(record, method, TARGET, request)
+    answer = _native.answers(pa.concat_arrays(parts), "best_across", TARGET, request)
     if (status := answer.field("status")[0]).is_valid:
         raise RecordError(str(status))
-    nodes, _, bound, proven, *rest = answer.field("notes")[0].as_py()
-    if share == "worst":
-        chosen = [int(group) for group in rest[1:]]
-    else:
-        chosen = [int(group) for group in answer.field("found").field("groups")[0].as_py()]
+    nodes, _, bound, proven = answer.field("notes")[0].as_py()
+    chosen = [int(group) for group in answer.field("found").field("groups")[0].as_py()]
     models = []
     for search in searches:
         if chosen:

@@ -72,8 +72,8 @@ MaxGroups = Annotated[int | None, Option(None, COUNT, "limit on the number of gr
 Share = Annotated[
     ShareName | None,
     Option(None, one_of(ShareName), "of a list of records: what is maximised of their explained "
-           "shares, the ``\"worst\"`` or the ``\"mean\"``; default: `best_within` the worst, while "
-           "`anytime_sequence` takes them as one record of all rows", in_engines=False),
+           "shares, the ``\"worst\"`` or the ``\"mean\"``; default: they are one record of all "
+           "rows", in_engines=False),
 ]  # fmt: skip
 Signs = Annotated[
     Mapping[str, str] | None,
@@ -272,7 +272,11 @@ class BreakEvenOptions(TypedDict, total=False):
 class BestWithinOptions(BreakEvenOptions, QueryOptions, total=False):
     """Options of `best_within`."""
 
-    share: Share
+    share: Annotated[
+        ShareName | None,
+        Option(None, one_of(ShareName), "of a list of records: what is maximised of their "
+               "explained shares, the ``\"worst\"`` or the ``\"mean\"``; default: the worst"),
+    ]  # fmt: skip
     callback: Callback
 
 

@@ -3,6 +3,7 @@
 import re
 from itertools import combinations
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -118,6 +119,43 @@ def test_one_set_for_several_records_is_that_of_an_enumeration(seed, share):
     assert found.spent <= 6.0
     for table, model in zip(tables, found.models, strict=True):
         assert model.r2 == pytest.approx(explained(table, found.groups)[0], abs=NEAR)
+    with ds.connect() as connection:
+        for k, table in enumerate(tables):
+            connection.register(f"t{k}", table)
+        records = ", ".join(f"(SELECT gram(t) FROM t{k} AS t)" for k in range(3))
+        query = f"SELECT dbselect.best_within([{records}], 'y', 6, costs := ?, share := ?)"
+        ((in_sql,),) = connection.execute(query, [costs, share]).fetchall()
+    assert in_sql["explained"] == pytest.approx(best, abs=NEAR)
+    assert (in_sql["groups"], in_sql["proven"]) == (found.groups, True)
+    models = [one["coefficients"] for one in in_sql["models"]]
+    for model, expected in zip(models, found.models, strict=True):
+        assert model == pytest.approx(expected.coefficients, abs=NEAR)
+
+
+LISTS = (
+    "SELECT dbselect.best_within({}) FROM (SELECT [gram(t), gram(t)] AS g, gram(t) AS one FROM t)"
+)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ("g, 'y', 2, share := 'best'", "share is 'best'; it must be one of ['worst', 'mean']"),
+        ("one, 'y', 2, share := 'mean'", "share is 'mean'; it is for several records"),
+        ("g, 'y', 2, {'shares': 'mean'}", "best_within has unknown option 'shares'"),
+        ("g, 'y', 2, ridge := 1, scale := false", "the columns of several records have variance 1"),
+        ("g, 'q', 2", "target names unknown column 'q'"),
+        ("[g[1], gram_select(one, ['x0', 'y'])], 'y', 2", "record 1 has other columns"),
+        ("g[:0], 'y', 2", "there is no record; give at least one"),
+    ],
+)
+def test_sql_refuses_what_is_wrong_with_a_list(call, message):
+    with ds.connect() as connection:
+        connection.register("t", drawn(1))
+        with pytest.raises(duckdb.Error, match=re.escape(message)):
+            connection.execute(LISTS.format(call))
+        unusable = LISTS.format("[one, NULL], 'y', 2")
+        assert connection.execute(unusable).fetchall() == [(None,)]
 
 
 def test_one_order_for_several_records_takes_the_largest_gain_of_the_worst():

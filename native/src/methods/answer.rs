@@ -119,6 +119,16 @@ macro_rules! model {
 pub static MODEL: Type = model!();
 /// The same with what no other can exceed.
 pub static PROOF: Type = model!("bound": Type::Number, "gap": Type::Number, "proven": Type::Truth);
+/// The groups that are best for several records, and their model of each.
+pub static ACROSS: Type = Type::Struct(&[
+    ("groups", Type::List(&Type::Text)),
+    ("spent", Type::Number),
+    ("explained", Type::Number),
+    ("bound", Type::Number),
+    ("gap", Type::Number),
+    ("proven", Type::Truth),
+    ("models", Type::List(&MODEL)),
+]);
 /// Sets of groups, the best first; `complete`, `cut` and `bound` are about all of them.
 pub static NEAR: Type = Type::List(&Type::Struct(&[
     ("groups", Type::List(&Type::Text)),

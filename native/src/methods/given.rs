@@ -15,13 +15,14 @@ use crate::linear::constrained::Constraints;
 use crate::linear::fields::Fields;
 use crate::linear::fit::{Ask, FitRequest};
 use crate::linear::groups::{Costs, GroupColumns};
+use crate::methods::across::{AcrossOptions, Share};
 use crate::methods::best_within::BestWithinOptions;
 use crate::methods::break_even::BreakEvenOptions;
 use crate::methods::dash::DashOptions;
 use crate::methods::exchange::ExchangeOptions;
 use crate::methods::knockoffs::KnockoffOptions;
 use crate::methods::lasso::{LassoOptions, Penalised};
-use crate::methods::near_best::{NearBestOptions, WorstWithinOptions};
+use crate::methods::near_best::NearBestOptions;
 use crate::methods::pattern::Available;
 use crate::methods::penalty_path::PathOptions;
 use crate::methods::question::Choice;
@@ -73,6 +74,21 @@ pub fn read_choice(
     Ok(Request { target: target.to_string(), groups, costs, fields, method: options })
 }
 
+/// Read a request of the best groups for several records.
+pub fn read_across(
+    method: &'static Method,
+    target: &str,
+    values: &[(String, Value)],
+) -> Result<Request<AcrossOptions>, Error> {
+    let given = Given { method, values };
+    given.check()?;
+    let (groups, costs, fields) = (given.groups()?, given.costs()?, given.fields()?);
+    let share = given.read("share", Share::of)?.unwrap_or(Share::Worst);
+    let method = AcrossOptions { within_budget: within_budget(&given)?, share };
+    let request = Request { target: target.to_string(), groups, costs, fields, method };
+    request.check().map(|()| request)
+}
+
 /// Read a request of least squares on named columns.
 pub fn read_fit(
     method: &'static Method,
@@ -112,7 +128,15 @@ fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
             start: given.names("start")?.unwrap_or_default(),
             budget: given.number("budget")?,
         }),
-        "best_within" => Arc::new(within_budget(given)?),
+        "best_within" => match given.get("share") {
+            None => Arc::new(within_budget(given)?),
+            Some(share) => {
+                return Err(Error::argument(format!(
+                    "share is {share}; it is for several records: the first argument must be a \
+                     list of them"
+                )));
+            }
+        },
         "near_best" => Arc::new(NearBestOptions {
             within_budget: within_budget(given)?,
             within: given.number("within")?.unwrap_or(NearBestOptions::WITHIN),
@@ -120,10 +144,6 @@ fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
             watch: given.names("watch")?.unwrap_or_default(),
         }),
         "break_even" => Arc::new(BreakEvenOptions { within_budget: within_budget(given)? }),
-        "worst_within" => Arc::new(WorstWithinOptions {
-            within_budget: within_budget(given)?,
-            records: given.needed("records", Given::count)?,
-        }),
         other => return Err(no_method(other)),
     })
 }

@@ -11,7 +11,8 @@
 //! | `question` | a method as it is asked of records |
 //! | `answer` | what a method returns, and its type |
 //! | `told` | fits as answers |
-//! | `near_best` | every set near the best, and the best of several records |
+//! | `near_best` | every set near the best |
+//! | `across` | the best set of several records |
 //! | `break_even` | prices up to which groups are bought |
 //! | `best_within`, `dash`, `exchange`, `sght` | sets of groups, asked and answered |
 //! | `lasso`, `knockoffs`, `pattern` | a penalty, copies, groups that are there: the same |
@@ -20,6 +21,7 @@
 //! | `chosen` | the model of a set of groups |
 //! | `penalty_path` | the minima at falling penalties |
 
+pub mod across;
 pub mod answer;
 pub mod best_within;
 pub mod break_even;
@@ -92,6 +94,8 @@ pub enum Kind {
     Groups(&'static Type),
     /// Least squares on named columns.
     Columns(&'static Type),
+    /// Groups, of several records at once.
+    Records(&'static Type),
     /// Rows, which an aggregate keeps.
     Rows(&'static Type),
 }
@@ -99,9 +103,12 @@ pub enum Kind {
 impl Method {
     /// The method of a name.
     pub fn of(name: &str) -> Option<&'static Method> {
+        if name == "best_across" {
+            return Some(&BEST_ACROSS);
+        }
         METHODS
             .iter()
-            .chain([&PATTERNS, &LASSO_PATH, &GROUP_LASSO_PATH, &WORST_WITHIN])
+            .chain([&PATTERNS, &LASSO_PATH, &GROUP_LASSO_PATH])
             .find(|method| method.name == name)
     }
 
@@ -129,14 +136,17 @@ pub static PATTERNS: Method = Method {
     kind: Kind::Groups(&answer::PATTERNS),
 };
 
-/// The groups that explain most of the record of several of which they explain least.
-pub static WORST_WITHIN: Method = Method {
-    name: "worst_within",
-    about: "The groups whose least share over several records is largest",
+/// `best_within` of several records; users know it by that name.
+pub static BEST_ACROSS: Method = Method {
+    name: "best_within",
+    about: "The groups whose worst or mean explained share of several records is largest",
     places: &["budget"],
-    own: &["records", "time_limit"],
-    kind: Kind::Groups(&answer::NEAR),
+    own: BEST_WITHIN,
+    kind: Kind::Records(&answer::ACROSS),
 };
+
+/// What `best_within` takes beside the budget.
+const BEST_WITHIN: &[&str] = &["time_limit", "share"];
 
 /// The lasso or the elastic net at falling penalties.
 pub static LASSO_PATH: Method = Method {
@@ -226,10 +236,11 @@ pub static METHODS: [Method; 20] = [
     },
     Method {
         name: "best_within",
-        about: "The groups that explain most for a budget, with proof or what none can exceed: \
+        about: "The groups that explain most for a budget, with proof or what none can exceed; of a \
+                list of records the worst or mean share: \
                 dbselect.best_within(g, 'y', 5, costs := {'a': 1, 'b': 5})",
         places: &["budget"],
-        own: BestWithinOptions::NAMES,
+        own: BEST_WITHIN,
         kind: Kind::Groups(&answer::PROOF),
     },
     Method {

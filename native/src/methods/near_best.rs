@@ -1,5 +1,4 @@
-//! `near_best`: every set of groups within a budget that explains nearly as much as the best; and
-//! `worst_within`: the set that explains most of the record of several of which it explains least.
+//! `near_best`: every set of groups within a budget that explains nearly as much as the best.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -139,62 +138,4 @@ fn described(asked: &Setting, state: &mut State) -> (f64, Vec<f64>) {
     };
     let r2 = (state.explained() + penalty).min(1.0) + 0.0;
     (r2, asked.plan.watched.iter().map(correlation).collect())
-}
-
-/// The options of `worst_within`, of a record whose groups are those of several, side by side.
-#[derive(Clone, Debug)]
-pub struct WorstWithinOptions {
-    /// Limit on the summed cost, and on the time.
-    pub within_budget: BestWithinOptions,
-    /// How many records; each has as many columns of a group as the others.
-    pub records: i64,
-}
-
-impl Limited for WorstWithinOptions {
-    fn check(&self) -> Result<(), Error> {
-        self.within_budget.check()
-    }
-
-    fn limits(&self) -> (Option<f64>, Option<i64>) {
-        self.within_budget.limits()
-    }
-}
-
-impl Choice for WorstWithinOptions {
-    /// Only notes: as `best_within`, then the groups.
-    fn choose<'a>(
-        &self,
-        asked: &Setting<'a>,
-        memory: Buffers,
-        goes_on: &mut GoesOn,
-    ) -> Result<(Found<'a>, Vec<f64>), String> {
-        let (plan, starts) = (asked.plan, &asked.plan.groups.starts);
-        let BestWithinOptions { budget, time_limit } = self.within_budget;
-        let mut goes_on = timed(time_limit, goes_on);
-        let empty = State::new(asked.problem, starts, memory);
-        let is_sure = certain(&empty, plan, budget)?;
-        let whole = Groupwise::new(asked.problem, starts, plan.groups.prices());
-        let problems = whole.parts(asked.problem, starts, self.records.max(1) as usize);
-        let near = Near { problems: &problems, budget, always: &plan.first, most: 1 };
-        let begin = start(&empty, plan, budget, &mut goes_on);
-        let mut groups: Vec<usize> = begin.held().iter().map(|held| held.group).collect();
-        groups.sort_unstable();
-        let mut value = near.value(&groups);
-        let found = near.best(value, &mut goes_on);
-        if let Some(set) = found.sets.first() {
-            (groups, value) = (set.groups.clone(), set.explained);
-        }
-        let is_proven = found.is_complete && is_sure;
-        let bound = match (is_proven, is_sure) {
-            (true, _) => value,
-            (_, true) => found.bound.max(value),
-            _ => 1.0,
-        };
-        let truth = |is: bool| f64::from(u8::from(is));
-        let notes = [found.nodes as f64, truth(is_sure), bound, truth(is_proven), value];
-        let groups = groups.into_iter().map(|group| group as f64);
-        let notes = notes.into_iter().chain(groups).collect();
-        let condition = empty.clone().condition();
-        Ok((Found { cell: Cell::List(Vec::new()), condition, trace: None }, notes))
-    }
 }

@@ -14,13 +14,14 @@ use crate::words::nearest::unknown;
 use crate::words::value::Value;
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 60] = [
+const ALLOWED: [(&str, &str); 61] = [
     ("shared", "map names to (cost, groups)"),
     ("needs", "map groups to the groups that must be bought with them"),
     ("one_of", "be a list of lists of group names"),
     ("limits", "map units to (costs by group, limit, 'sum' or 'max')"),
     ("tested", "be a list of column names and globs"),
     ("columns", "be a list of column names and globs"),
+    ("share", "be one of ['worst', 'mean']"),
     ("within", "be a number from 0 to 1"),
     ("limit", "be a whole number >= 1"),
     ("watch", "be a list of column names and globs"),

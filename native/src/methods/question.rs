@@ -10,7 +10,8 @@ use crate::linear::fit::{FitPlan, FitRequest, Fitter};
 use crate::linear::inference::Tests;
 use crate::linear::problem::{Gram, Linear, Raw};
 use crate::linear::state::Buffers;
-use crate::methods::given::{read_choice, read_fit};
+use crate::methods::across::AcrossOptions;
+use crate::methods::given::{read_across, read_choice, read_fit};
 use crate::methods::setup::{Fit, Limited, Plan, Request};
 use crate::record::terms::Terms;
 use crate::search::sets::exchange::GoesOn;
@@ -51,6 +52,8 @@ pub struct Setting<'a> {
 pub enum Question {
     /// Of groups.
     Groups(Request<Arc<dyn Choice>>),
+    /// Of groups, of several records at once.
+    Records(Request<AcrossOptions>),
     /// Of least squares on named columns.
     Columns(FitRequest),
 }
@@ -71,6 +74,7 @@ impl Question {
         given: &[(String, Value)],
     ) -> Result<Question, Error> {
         match method.kind {
+            Kind::Records(_) => read_across(method, target, given).map(Question::Records),
             Kind::Columns(_) => {
                 let request = read_fit(method, target, given)?;
                 request.check().map(|()| Question::Columns(request))
@@ -86,6 +90,7 @@ impl Question {
     pub fn plan(&self, columns: &[String], terms: &Terms) -> Result<Planned, Error> {
         Ok(match self {
             Question::Groups(request) => Planned::Groups(request.fit(columns, terms)?),
+            Question::Records(request) => Planned::Groups(request.fit(columns, terms)?),
             Question::Columns(request) => Planned::Columns(request.plan(columns, terms)?),
         })
     }
@@ -96,7 +101,10 @@ impl Method {
     pub fn returns(&self) -> Option<&'static Type> {
         match self.kind {
             Kind::Sequence => None,
-            Kind::Groups(returns) | Kind::Columns(returns) | Kind::Rows(returns) => Some(returns),
+            Kind::Groups(returns)
+            | Kind::Columns(returns)
+            | Kind::Records(returns)
+            | Kind::Rows(returns) => Some(returns),
         }
     }
 }

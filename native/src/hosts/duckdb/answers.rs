@@ -1,13 +1,20 @@
 //! Methods of a record as scalar functions: a Gram record, a target and options in, an answer out.
 
+use std::sync::Arc;
+
 use super::api::{self, Handle};
 use super::asked::{Asked, Plans};
 use super::grams::Grams;
 use super::scalar_guard;
 use super::vectors::{ListEntry, Vector, write_text};
-use crate::methods::Method;
-use crate::methods::answer::{Cell, Type};
+use crate::methods::across::{Memory, Part, best_across};
+use crate::methods::answer::{ACROSS, Cell, Type};
+use crate::methods::given::read_across;
 use crate::methods::question::{Asker, Question};
+use crate::methods::setup::Request;
+use crate::methods::{BEST_ACROSS, Method};
+use crate::record::terms::Terms;
+use crate::words::error::Error;
 
 /// A method that returns no sequence; NULL if the record is unusable.
 pub unsafe extern "C" fn answer(info: Handle, chunk: Handle, out: Handle) {
@@ -67,6 +74,61 @@ unsafe fn answer_rows(
                 }
             }
             write(returns, out, row, found.as_ref().map_or(&Cell::Null, |found| &found.cell));
+        }
+        Ok(())
+    }
+}
+
+/// A method of several records at once; NULL if one is unusable.
+pub unsafe extern "C" fn answer_lists(info: Handle, chunk: Handle, out: Handle) {
+    let method = &BEST_ACROSS;
+    scalar_guard(info, method.name, || {
+        // SAFETY: DuckDB's own handles, of the registered types.
+        unsafe { answer_together(method, chunk, Vector::output(out)) }
+    });
+}
+
+/// Ask the lists of a chunk.
+///
+/// # Safety
+/// A live chunk of lists of records, targets and options, and an output of the type.
+unsafe fn answer_together(
+    method: &'static Method,
+    chunk: Handle,
+    out: Vector,
+) -> Result<(), String> {
+    let told = |error: Error| error.message;
+    // SAFETY: see the caller's promise.
+    unsafe {
+        let rows = api::duckdb_data_chunk_get_size(chunk) as usize;
+        let asked = Asked::of_chunk(method, chunk, rows)?;
+        let requests = asked.requests(rows, |target, given| read_across(method, target, given))?;
+        let lists = Vector::of_chunk(chunk, 0);
+        let grams = Grams::of(lists.elements());
+        let mut plans = Plans::default();
+        for (row, request) in requests.iter().enumerate() {
+            let range = match lists.is_null(row) {
+                true => None,
+                false => Some(lists.get::<ListEntry>(row).range()),
+            };
+            let mut parts = Vec::new();
+            for at in range.clone().into_iter().flatten() {
+                let gram = grams.as_ref().and_then(|grams| Some((grams.gram(at)?, grams)));
+                let Some((gram, grams)) = gram else { break };
+                let fit = |request: &Request<_>, columns: &[String], terms: &Terms| {
+                    request.fit(columns, terms).map(Arc::new)
+                };
+                let Some(plan) = plans.of(request, grams, at, fit)? else { break };
+                let terms = plan.terms.of_model(&plan.columns, |at| gram.mean(at));
+                parts.push(Part { fit: plan.plan.clone(), gram, terms });
+            }
+            let mut memory = Memory::default();
+            let mut found = None;
+            if range.is_some_and(|range| range.len() == parts.len()) {
+                let answer = best_across(request, &parts, &mut memory, &mut |_| true);
+                found = answer.map_err(told)?.ok();
+            }
+            write(&ACROSS, out, row, found.as_ref().map_or(&Cell::Null, |(found, _)| &found.cell));
         }
         Ok(())
     }

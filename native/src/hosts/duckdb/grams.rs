@@ -38,7 +38,12 @@ impl Grams {
     /// As `Records::of_chunk`; the chunk lives as long as the result.
     pub unsafe fn of_chunk(chunk: Handle, index: u64) -> Option<Grams> {
         // SAFETY: see the caller's promise.
-        let records = unsafe { Records::of_chunk(chunk, index) };
+        Grams::of(unsafe { Vector::of_chunk(chunk, index) })
+    }
+
+    /// Those of a vector; nothing where it has no type of records.
+    pub fn of(vector: Vector) -> Option<Grams> {
+        let records = Records::of(vector);
         let list = |name| {
             let lists = records.field(name)?;
             Some(List { lists, elements: lists.elements() })

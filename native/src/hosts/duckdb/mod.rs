@@ -65,9 +65,9 @@ use crate::kernel::fold;
 use crate::linear::patterns::PatternSums;
 use crate::linear::select::select;
 use crate::memory;
-use crate::methods::answer::{ARRIVED, JUDGED, JUDGED_STEPS};
+use crate::methods::answer::{ACROSS, ARRIVED, JUDGED, JUDGED_STEPS};
 use crate::methods::options;
-use crate::methods::{METHODS, Method};
+use crate::methods::{BEST_ACROSS, METHODS, Method};
 use crate::record::fills::impute;
 use crate::record::gram::Record;
 use crate::record::rows::Group;
@@ -188,6 +188,10 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
             let of = |record| (0..=most).map(move |n| arguments(&[record, &text], n));
             kinds.into_iter().flat_map(of).collect::<Vec<_>>()
         };
+        let places = BEST_ACROSS.places.len() + 2;
+        let several: Vec<_> = (0..=places).map(|n| arguments(&[&lists, &text], n)).collect();
+        let several: Vec<&[LogicalType]> = several.iter().map(Vec::as_slice).collect();
+        let across = types::of_answer(&ACROSS);
         for method in &METHODS {
             let name = CString::new(method.name).map_err(|error| error.to_string())?;
             let overloads = asked(method.places.len() + 2);
@@ -196,7 +200,11 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
                 Some(returns) => (types::of_answer(returns), answers::answer),
                 None => (types::sequence(), searches::search),
             };
-            register_method(connection, &name, &[(&overloads, &returns, call)], Some(method))?;
+            let mut functions = vec![(&overloads[..], &returns, call)];
+            if method.name == BEST_ACROSS.name {
+                functions.push((&several, &across, answers::answer_lists));
+            }
+            register_method(connection, &name, &functions, Some(method))?;
         }
         let checks = asked(0);
         let checks: Vec<&[LogicalType]> = checks.iter().map(Vec::as_slice).collect();

@@ -23,6 +23,7 @@ use self::plans::{Planned, Plans};
 use self::records::{Columns, Views};
 use crate::kernel::threads::in_pieces;
 use crate::linear::problem::{Gram, Target};
+use crate::methods::across::{AcrossOptions, Memory, Part, best_across};
 use crate::methods::answer::{Cell, Found, Type};
 use crate::methods::question::{Asker, Question};
 use crate::methods::run::Workspace;
@@ -62,7 +63,7 @@ pub fn search_records(records: &ArrayRef, request: &Request) -> Result<StructArr
 /// numbers that tell how an answer was found.
 ///
 /// `goes_on` is called after every turn and returns whether to go on; the array then has one
-/// record.
+/// record. A question about several records at once has one answer.
 pub fn answer_records(
     records: &ArrayRef,
     question: &Question,
@@ -79,6 +80,10 @@ pub fn answer_records(
         return Ok(all.finish());
     };
     let views = records.columns.views()?;
+    if let Question::Records(request) = question {
+        records.answer_together(&views, request, &mut all)?;
+        return Ok(all.finish());
+    }
     let pieces = match goes_on {
         Some(goes_on) => vec![records.answer(&views, 0..1, question, returns, goes_on)],
         None => in_pieces(records.rows.len(), views.work(), |rows| {
@@ -250,6 +255,37 @@ impl<'r> Records<'r> {
             },
         )?;
         Ok(told)
+    }
+
+    /// Ask all records at once.
+    fn answer_together(
+        &self,
+        views: &Views,
+        request: &Request<AcrossOptions>,
+        told: &mut Told,
+    ) -> Result<(), String> {
+        let mut fits = Vec::new();
+        let mut reason = None;
+        self.each(
+            views,
+            0..self.rows.len(),
+            |columns, terms| request.fit(columns, terms).map(Arc::new),
+            |record| {
+                match record {
+                    Ok((planned, _)) => fits.push(planned.plan.clone()),
+                    Err(told) => reason = Some(told),
+                }
+                Ok(())
+            },
+        )?;
+        if let Some(reason) = reason {
+            return told.push(Err(reason));
+        }
+        let grams = (0..self.rows.len()).filter_map(|row| views.gram(row));
+        let part = |(fit, gram)| Part { fit, gram, terms: None };
+        let parts: Vec<Part> = fits.into_iter().zip(grams).map(part).collect();
+        let mut memory = Memory::default();
+        told.push(best_across(request, &parts, &mut memory, &mut |_| true)?)
     }
 
     /// Give some records, each with what is planned for its columns, or what is wrong with it.
