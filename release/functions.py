@@ -35,8 +35,8 @@ NO_GROUPS = ("fit",)
 NAMED = {"offset_column": "offset"}
 #: Function -> how many parameters are passed by their place, where these are not record and target.
 PLACES = {"gram": 1, "gram_missing": 1, "gram_mean": 1, "model_sql": 1, "a_optimal": 3,
-          "gram_extend": 3, "predict_available": 3, "allocate": 1, "gram_em": 1,
-          "gram_patterns": 1}  # fmt: skip
+          "gram_extend": 3, "predict_available": 3, "allocate": 1, "allocation": 1,
+          "gram_em": 1, "gram_patterns": 1}  # fmt: skip
 #: Parameters that are no option of a method: type, default, text.
 OTHERS = {
     "options": ("STRUCT", None, "the options by name, instead of named arguments"),
@@ -108,9 +108,11 @@ ABOUT = {
     "glm_predict": "What a model or a sequence of a family predicts",
 }
 EXAMPLES = {
-    "allocate": "WITH of_segments AS (SELECT a, anytime_sequence(gram({'b': b, 'y': y}), 'y') AS "
+    name: "WITH of_segments AS (SELECT a, anytime_sequence(gram({'b': b, 'y': y}), 'y') AS "
     f"sequence, count(*) AS rows FROM {ROWS} GROUP BY a) "
-    "FROM dbselect.allocate('of_segments', budget := 0.5)",
+    f"FROM dbselect.{name}('of_segments', budget := 0.5)"
+    for name in ("allocate", "allocation")
+} | {
     "gram_patterns": f"SELECT dbselect.gram_patterns({{'a': a, 'y': y}}) FROM {ROWS}",
     "gram_em": "SELECT dbselect.gram_em(p) FROM (SELECT dbselect.gram_patterns({'a': nullif(a, 2), "
     f"'y': y}}) AS p FROM {ROWS})",

@@ -66,10 +66,13 @@ def test_sql_allocates_as_python(tmp_path):
     frame.write_parquet(tmp_path / "s.parquet")
     connection = ds.connect()
     for given, worth in (("", None), (", worth := 'worth'", "worth")):
-        expected = ds.allocate(frame, 1.5, worth=worth).table
+        expected = ds.allocate(frame, 1.5, worth=worth)
         for table in ("frame", str(tmp_path / "s.parquet")):
-            query = f"FROM dbselect.allocate('{table}', budget := 1.5{given}) ORDER BY k"
-            assert connection.sql(query).pl().equals(expected)
+            call = f"('{table}', budget := 1.5{given})"
+            found = connection.sql(f"FROM dbselect.allocate{call} ORDER BY k").pl()
+            assert found.equals(expected.table)
+            totals = connection.sql(f"FROM dbselect.allocation{call}").fetchall()
+            assert totals == [(expected.value, expected.spent, expected.bound)]
 
 
 def test_the_command_line_allocates_as_python(tmp_path, capsys):

@@ -18,15 +18,23 @@ pub static GATHERED: Type = Type::List(&Type::Struct(&[
     ("spent", Type::List(&Type::Number)),
     ("explained", Type::List(&Type::Number)),
 ]));
-/// The number of a row of the table, and what is taken of its sequence.
-pub static CHOSEN: Type = Type::List(&Type::Struct(&[
+/// The number of each row of the table, and what is taken of its sequence.
+static OF_ROWS: Type = Type::Struct(&[
     ("n", Type::Whole),
     ("step", Type::Whole),
     ("spent", Type::Number),
     ("explained", Type::Number),
-]));
+]);
+/// What all of them come to, and each.
+pub static FOUND: Type = Type::Struct(&[
+    ("value", Type::Number),
+    ("spent", Type::Number),
+    ("bound", Type::Number),
+    ("chosen", Type::List(&OF_ROWS)),
+]);
 
-/// `dbselect_allocate(segments, budget)`, behind the macro `dbselect.allocate`, which gathers them.
+/// `dbselect_allocate(segments, budget)`, behind the macros `dbselect.allocate` and
+/// `dbselect.allocation`, which gather them.
 pub unsafe extern "C" fn allocate_budget(info: Handle, chunk: Handle, out: Handle) {
     scalar_guard(info, "allocate", || {
         // SAFETY: a live chunk of the registered types and an output of lists.
@@ -42,10 +50,10 @@ pub unsafe extern "C" fn allocate_budget(info: Handle, chunk: Handle, out: Handl
                     )
                 })?;
                 let found = match lists.is_null(row) {
-                    true => Cell::List(Vec::new()), // A table of no rows.
-                    false => chosen(lists, lists.get(row), budget)?,
+                    true => Cell::Null, // A table of no rows.
+                    false => found(lists, lists.get(row), budget)?,
                 };
-                write(&CHOSEN, out, row, &found);
+                write(&FOUND, out, row, &found);
             }
         }
         Ok(())
@@ -54,7 +62,7 @@ pub unsafe extern "C" fn allocate_budget(info: Handle, chunk: Handle, out: Handl
 
 /// # Safety
 /// A live vector of the registered type that has the entry.
-unsafe fn chosen(lists: Vector, entry: ListEntry, budget: f64) -> Result<Cell<'static>, String> {
+unsafe fn found(lists: Vector, entry: ListEntry, budget: f64) -> Result<Cell<'static>, String> {
     let items = lists.elements();
     let [numbers, rows, worth, spent, explained] = [0, 1, 2, 3, 4].map(|at| items.child(at));
     let mut places: Vec<usize> = entry.range().collect();
@@ -87,5 +95,7 @@ unsafe fn chosen(lists: Vector, entry: ListEntry, budget: f64) -> Result<Cell<'s
         let step = step.map_or(Cell::Null, |step| Cell::Whole(step as i64));
         Cell::List(vec![number, step, of(segment.spent), of(segment.explained)])
     };
-    Ok(Cell::List(places.into_iter().zip(&segments).zip(found.steps).map(cell).collect()))
+    let chosen = places.into_iter().zip(&segments).zip(found.steps).map(cell).collect();
+    let totals = [found.value, found.spent, found.bound].map(Cell::Number);
+    Ok(Cell::List(totals.into_iter().chain([Cell::List(chosen)]).collect()))
 }

@@ -19,7 +19,7 @@
 //! | `gram_impute(record)` | scalar: missing values are the mean, without indicators |
 //! | `anytime_sequence(record, target [, options])` | scalar; so are all of `search::methods` |
 //! | `dbselect_a_optimal(candidates, k, beta2, sigma2, scale_rows)` | scalar: which rows to observe, behind `dbselect.a_optimal` |
-//! | `dbselect_allocate(segments, budget)` | scalar: a prefix for each of many sequences, behind `dbselect.allocate` |
+//! | `dbselect_allocate(segments, budget)` | scalar: a prefix for each of many sequences, behind `dbselect.allocate` and `dbselect.allocation` |
 //! | `gram_check(record, target)` | scalar: why a record cannot be searched |
 //! | `anytime_predict(sequence, row [, budget] [, options])` | scalar; `row` is any STRUCT |
 //! | `predict(model or sequence, row [, options])`, `glm_predict` | scalar; a model is a STRUCT with intercept and coefficients |
@@ -206,9 +206,9 @@ unsafe fn register(connection: Handle) -> Result<(), String> {
         let name = c"dbselect_a_optimal";
         register_scalar(connection, name, &[&design], &places, designs::a_optimal)?;
         let gathered = types::of_answer(&allocations::GATHERED);
-        let (name, chosen) = (c"dbselect_allocate", types::of_answer(&allocations::CHOSEN));
+        let (name, found) = (c"dbselect_allocate", types::of_answer(&allocations::FOUND));
         let call = allocations::allocate_budget;
-        register_scalar(connection, name, &[&[gathered, plain(type_id::ANY)]], &chosen, call)?;
+        register_scalar(connection, name, &[&[gathered, plain(type_id::ANY)]], &found, call)?;
         let prediction = types::prediction();
         let kinds: [&dyn Fn() -> LogicalType; 4] =
             [&types::sequence, &types::sequence_of_entries, &types::nothing_listed, &null];

@@ -36,8 +36,7 @@ const A_OPTIMAL: (&str, &str, &str) = (
          dbselect.a_optimal(id, {'a': a, 'b': b}, 10)",
 );
 /// A prefix for each sequence of a table; a NULL is NaN, which the function refuses by its row.
-const ALLOCATE: &str = "CREATE OR REPLACE MACRO dbselect.main.allocate(\
-        sequences, budget := NULL, \"rows\" := 'rows', worth := NULL) AS TABLE \
+const CHOSEN: &str = "(sequences, budget := NULL, \"rows\" := 'rows', worth := NULL) AS TABLE \
     WITH numbered AS MATERIALIZED ( \
         SELECT row_number() OVER () AS n, s FROM query_table(sequences) AS s), \
     gathered AS (SELECT list({ \
@@ -48,12 +47,24 @@ const ALLOCATE: &str = "CREATE OR REPLACE MACRO dbselect.main.allocate(\
             'spent': coalesce([coalesce(x.spent::DOUBLE, 'nan') for x in s.sequence], []), \
             'explained': coalesce([coalesce(x.explained::DOUBLE, 'nan') for x in s.sequence], []) \
         }) AS segments FROM numbered), \
-    chosen AS (SELECT unnest(system.main.dbselect_allocate(segments, budget)) AS own FROM gathered) \
-    SELECT unnest(s), own.step, own.spent, own.explained \
-    FROM numbered JOIN chosen ON numbered.n = own.n";
-const ALLOCATE_DOES: &str = "For each sequence of a table the step at which rows cost a budget on \
-    average and explain most: FROM dbselect.allocate(''sequences'', budget := 8, \
-    worth := ''target_variance'')";
+    found AS (SELECT system.main.dbselect_allocate(segments, budget) AS found FROM gathered)";
+/// Table macros over it: name, what they return, and what comes of it.
+const OF_SEQUENCES: [(&str, &str, &str); 2] = [
+    (
+        "allocate",
+        ", chosen AS (SELECT unnest(found.chosen) AS own FROM found) \
+         SELECT unnest(s), own.step, own.spent, own.explained \
+         FROM numbered JOIN chosen ON numbered.n = own.n",
+        "For each sequence of a table the step at which rows cost a budget on average and explain \
+         most: FROM dbselect.allocate(''sequences'', budget := 8, worth := ''target_variance'')",
+    ),
+    (
+        "allocation",
+        " SELECT found.\"value\", found.spent, found.bound FROM found",
+        "What dbselect.allocate comes to, in one row: value and spent, means over rows, and bound, \
+         which no other choice exceeds: FROM dbselect.allocation(''sequences'', budget := 8)",
+    ),
+];
 /// Parameters of the aggregates of rows, and what is passed on of them.
 const GRAM: (&str, &str) =
     ("\"row\", weight := NULL, max_levels := NULL", "\"row\", weight, {'max_levels': max_levels}");
@@ -200,8 +211,10 @@ pub unsafe fn attach(connection: Handle) -> Result<(), String> {
     create(A_OPTIMAL.0, A_OPTIMAL.1, A_OPTIMAL.2, run)?;
     run(MEMORY_LIMIT)?;
     run(FUNCTIONS)?;
-    run(ALLOCATE)?;
-    run(&format!("COMMENT ON MACRO TABLE dbselect.main.allocate IS '{ALLOCATE_DOES}'"))?;
+    OF_SEQUENCES.iter().try_for_each(|(name, returned, does)| {
+        run(&format!("CREATE OR REPLACE MACRO dbselect.main.{name}{CHOSEN}{returned}"))?;
+        run(&format!("COMMENT ON MACRO TABLE dbselect.main.{name} IS '{does}'"))
+    })?;
     OF_ROWS
         .iter()
         .try_for_each(|method| define(method.name, &[body_of_rows(method)], method.about, run))?;
