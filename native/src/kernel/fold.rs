@@ -63,6 +63,10 @@ impl Value<'_> {
                 let x = if x.is_nan() { f64::NAN } else { x + 0.0 };
                 xxh3_64_with_seed(&x.to_bits().to_le_bytes(), seed)
             }
+            // Conversions of 128 bits take longer than the hash.
+            Value::Whole(n) if n.unsigned_abs() <= EXACT_WHOLE => {
+                Value::Double(n as i64 as f64).hash(seed)
+            }
             Value::Whole(n) if (n as f64) as i128 == n => Value::Double(n as f64).hash(seed),
             Value::Whole(n) => xxh3_64_with_seed(&n.to_le_bytes(), seed),
             Value::Unsigned(n) if (n as f64) as u128 == n => Value::Double(n as f64).hash(seed),
