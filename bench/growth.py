@@ -272,7 +272,7 @@ GROWTHS = (
     Growth("Python", "rows", 1, 50_000, lambda n: summed(numbers(n, 20))),
     Growth("Python", "columns", 2, 25, lambda n: summed(numbers(2000, n))),
     Growth("Python", "names", 1, 250, of_names),
-    Growth("Python", "levels", 2, 8, of_levels),
+    Growth("Python", "levels", 2, 3, of_levels),
     Growth("Python", "keys", 1, 500, lambda n: summed(keyed(3 * n, n), "k")),
     Growth("Python", "files", 1, 8, files),
     Growth("Python", "groups", 2, 16, lambda n: walk(n, max_groups=8)),
@@ -347,7 +347,8 @@ def write(curves: Sequence[Curve], folder: Path) -> None:
     page = f"""# How time grows
 
 Processor time as one size doubles; an exponent of 1 is twice the time for twice the work. The line
-is what was measured, dashed what is promised. Times below {NOISE} s have no exponent.
+is what was measured, dashed what is promised. Times below {NOISE} s have no exponent. From 122,880
+rows on DuckDB works in two threads and merges their groups, once for each key: a step, no slope.
 `python bench/growth.py` writes this page.
 
 ![Time by size](growth.svg)
