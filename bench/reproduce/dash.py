@@ -149,13 +149,12 @@ def linear_d1(study: Study) -> Iterator[str]:
         Published: {width} normal features of covariance {covariance}, {true} coefficients uniform
         in -2 to 2, "a small noise term" on the coefficients, k to 150, five samples a round.
         Inferred: {ROWS:,} rows, noise of deviation
-        {NOISE:g} on all coefficients. Here {len(seeds)} tables, each with a seed of its own for
-        DASH. The lasso's features are those of its path at k, fitted anew. Rounds are those of the
-        longest guess of OPT and alpha, which run side by side; queries are those of all guesses,
-        equal ones once; medians of DASH, greedy. "Comparable" is no order; judged is that the
-        value with five samples "outperforms greedy throughout". Rounds are claimed for k of
-        {LARGE} and more, as published. D2
-        (53,500 brain slices) is public and not in this repository; D4's genes are not public.
+        {NOISE:g} on all coefficients. Here {len(seeds)} tables. The lasso's features are those of
+        its path at k, fitted anew. Rounds are those of the longest guess of OPT and alpha, which
+        run side by side; queries are those of all guesses, equal ones once; medians of DASH,
+        greedy. Judged is "outperforms greedy throughout", as "comparable" is no order. Rounds are
+        claimed for k of {LARGE} and more, as published. D2 (53,500 brain slices) is public and not
+        in this repository; D4's genes are not public.
         """
     )
     yield table(by_k(runs))

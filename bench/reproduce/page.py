@@ -28,10 +28,9 @@ where the whole 95 % interval of the mean paired difference, over at least 20 da
 published sign, *contradicted* where all of it has the other, and *undecided* else; one violation
 contradicts a theorem. Orders that are definitions (an oracle above what it sorts), and methods that
 are not here, make no claims. Of a hundred claims without any truth some five would be decided by
-chance; claims of one table share runs. Intervals are in the file.
-"±" is the standard deviation over the data sets. Data are made up unless it says otherwise; seeds
-that chose a design begin at 0, those reported at 1000. Times are of one machine, with one thread of
-BLAS.
+chance; claims of one table share runs. "±" is the standard deviation over the data sets. Data are
+made up unless it says otherwise; seeds that chose a design begin at 0, those reported at 1000.
+Times are of one machine, with one thread of BLAS.
 """
 
 #: What each paper claims, in a line.
