@@ -84,7 +84,8 @@ def choice_of(
         state = with_added(search.state, result.objective.held)
     how = Diagnostics.of(result)
     if slow is not None:
-        how = replace(how, queries=slow.queries)
+        # Lazy evaluation waits several times in a step.
+        how = replace(how, queries=slow.queries, rounds=max(how.rounds, slow.answers.batches))
     if isinstance(search, LazySearch):
         how = replace(how, scans=search.table.scans.count, rows_fetched=search.sums.rows_fetched)
     model = None if search is None else search.model(state)

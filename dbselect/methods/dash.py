@@ -119,8 +119,8 @@ def greedy(problem: Spec, **options: Unpack[GreedyOptions]) -> Selected[Any]:
     Notes
     -----
     All groups of a step are one batch of questions to a score. `lazy` asks one group after the
-    other, or as many as the executor has workers, far fewer in all; `sample` draws the groups of
-    each step by the seed.
+    other, or as many as the executor has workers, far fewer in all but in more rounds, which the
+    diagnostics count; `sample` draws the groups of each step by the seed.
 
     References
     ----------

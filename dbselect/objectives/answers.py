@@ -41,6 +41,7 @@ class Answers:
         # Shared by the searches: number of calls, and whether the check is still to be made.
         self._calls, self._check = [0], [check]
         self._begun = 0
+        self._batches = [0]  # of one search, whose copies share it
         self.known: dict[frozenset[str], Vector] = {}
         self._order: dict[frozenset[str], list[str]] = {}
         self._saved = 0.0
@@ -53,6 +54,7 @@ class Answers:
         """Return the answers for one search, with its limits and its own count of queries."""
         answers = copy.copy(self)
         answers._begun, answers.most = self._calls[0], max_queries
+        answers._batches = [0]
         answers.end = np.inf if time_limit is None else time.monotonic() + time_limit
         answers.executor = executor or self.executor
         return answers
@@ -61,6 +63,11 @@ class Answers:
     def queries(self) -> int:
         """Number of calls of the score by this search."""
         return self._calls[0] - self._begun
+
+    @property
+    def batches(self) -> int:
+        """Number of batches of calls by this search, each of which waited for the one before."""
+        return self._batches[0]
 
     def take(self, other: "Answers") -> None:
         """Copy the answers of another score of the same columns."""
@@ -85,6 +92,7 @@ class Answers:
         new = {key: list(names) for names in sets if (key := frozenset(names)) not in self.known}
         if not new:
             return
+        self._batches[0] += 1
         batch, stop = list(new.values()), None
         if self.most is not None and len(batch) > self.most - self.queries:
             batch, stop = batch[: max(self.most - self.queries, 0)], Stop.QUERIES

@@ -799,6 +799,11 @@ def test_lazy_questions_are_exact_where_gains_fall(seed, workers):
             found, same = search(every), search(lazily, lazy=True, executor=executor)
             if isinstance(found, ds.results.Selected):
                 assert same.groups == found.groups
+                assert found.diagnostics.rounds == 8
+                # All alone at first, then one after the other, or as many as there are workers.
+                rest = lazily.queries - 14
+                waits = same.diagnostics.rounds - 1
+                assert waits == rest if not workers else rest / 3 <= waits < rest
             else:
                 assert same.steps["group"].to_list() == found.steps["group"].to_list()
             assert lazily.queries < 0.8 * every.queries
