@@ -150,6 +150,8 @@ def arguments(result: Any, folder: Path) -> dict[str, Any]:
         "final": None,
         "grid": None,
         "key": None,
+        "shared": None,
+        "signs": None,
     }
     return values | ({"record": result.to_struct()} if hasattr(result, "to_struct") else {})
 
@@ -202,8 +204,8 @@ def test_every_public_name_of_a_sequence_works_or_refuses_in_a_sentence(family, 
     # Bounds are proved for a quadratic objective only, and F compares sums of squares.
     bounds = {"guarantee", "certificate", "break_even"}
     # What has changed in the moments of columns explains one linear response.
-    of_family = bounds | {"f_tests", "drift"}
-    others: dict[str, set[str]] = {"joint": {"drift"}, "linear": set()}
+    of_family = bounds | {"f_tests", "drift", "swaps"}
+    others: dict[str, set[str]] = {"joint": {"drift", "swaps"}, "linear": set()}
     assert set(refused) == others.get(family, of_family)
     for name, text in refused.items():
         assert re.fullmatch(r"[a-z][^\n]*[^.\n]", text)
@@ -222,7 +224,7 @@ def test_every_public_name_of_a_model_works(family, step, tmp_path):
     # The mean of an exposure is not known.
     several |= {"contributions"} if family == "poisson" and step else set()
     # A prefix of a family keeps standard errors alone.
-    several |= {"constraint"} if family == "linear" else set()
+    several |= {"constraint"} if family != "joint" else set()
     several |= set() if family in ("linear", "joint") else {"covariance"}
     assert set(refused) == without | several
 
