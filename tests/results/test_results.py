@@ -152,6 +152,8 @@ def arguments(result: Any, folder: Path) -> dict[str, Any]:
         "final": None,
         "grid": None,
         "key": None,
+        "shared": None,
+        "signs": None,
     }
     return values | ({"record": result.to_struct()} if hasattr(result, "to_struct") else {})
 
@@ -224,7 +226,7 @@ def test_every_public_name_of_a_model_works(family, step, tmp_path):
     # The mean of an exposure is not known.
     several |= {"contributions"} if family == "poisson" and step else set()
     # A prefix of a family keeps standard errors alone.
-    several |= {"constraint"} if family == "linear" else set()
+    several |= {"constraint"} if family != "joint" else set()
     several |= set() if family in ("linear", "joint") else {"covariance"}
     assert set(refused) == without | several
 

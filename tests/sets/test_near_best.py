@@ -224,3 +224,17 @@ GRAM = ds.gram(drawn(1))
 def test_what_is_wrong_is_refused_in_a_sentence(call, message):
     with pytest.raises(ds.errors.DbselectError, match=re.escape(message)):
         call()
+
+
+def test_sets_are_kept_in_files(tmp_path):
+    table = drawn(1).drop("w")
+    none = ds.near_best(table, "y", 0.0)
+    assert repr(none) == "NearBest(1 sets; best none explains 0.0000; complete)"
+    halves = [ds.gram(table[:20]), ds.gram(table[20:])]
+    near, best = ds.near_best(table, "y", 2.0), ds.best_within(halves, "y", 2.0)
+    for result in (near, best, ds.anytime_sequence(halves, "y", share="mean")):
+        for kind in ("json", "parquet"):
+            getattr(result, f"write_{kind}")(tmp_path / "one")
+            read = getattr(type(result), f"read_{kind}")(tmp_path / "one")
+            assert repr(read) == repr(result)
+    assert near.table.equals(type(near).from_struct(near.to_struct()).table)
