@@ -20,8 +20,8 @@ from sklearn.tree import DecisionTreeRegressor
 import dbselect as ds
 from dbselect.errors import PromiseWarning
 
-#: Random halves, and rows of each half at most.
-HALVES, ROWS = 10, 5_000
+#: Rows of each half at most.
+ROWS = 5_000
 #: Leaves of trees.
 LEAVES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 RULES = ("value", "set", "tree", "nothing", "everything")
@@ -35,6 +35,8 @@ class Task:
     problem: ds.Problem
     stake: Mapping[str, Any]
     prices: tuple[float, ...]
+    #: How often the rows are halved at random.
+    halves: int = 10
 
     def money(self, rows: pl.DataFrame) -> npt.NDArray[np.float64]:
         """Return what each row earns if it is accepted."""
@@ -62,7 +64,9 @@ def cube(rng: np.random.Generator) -> pl.DataFrame:
 def tasks() -> Iterator[Task]:
     """Yield the problems."""
     rows = cube(np.random.default_rng(0))
-    yield Task("CUBE", ds.Problem(rows, "high"), {"payoff": (1.0, -1.0)}, (0.01, 0.03, 0.1))
+    yield Task(
+        "CUBE", ds.Problem(rows, "high"), {"payoff": (1.0, -1.0)}, (0.01, 0.03, 0.1), halves=5
+    )
     # Dollars; a wrong diagnosis costs as much either way.
     heart = ds.io.example_problem("heart")
     yield Task("heart", heart, {"payoff": (200.0, -200.0)}, (0.1, 0.3, 1.0))
@@ -180,14 +184,14 @@ def main() -> None:
     print("|---|" + "---|" * (len(RULES) + 3))
     for task in tasks():
         for price in task.prices:
-            runs = [nets(task, price, seed) for seed in range(HALVES)]
+            runs = [nets(task, price, seed) for seed in range(task.halves)]
             mean = {rule: float(np.mean([net[rule] for net, _ in runs])) for rule in RULES}
             apart = np.array([net["value"] - net["set"] for net, _ in runs])
-            error = apart.std(ddof=1) / np.sqrt(HALVES)
+            error = apart.std(ddof=1) / np.sqrt(task.halves)
             cells = " | ".join(f"{mean[rule]:.3g}" for rule in RULES)
             warned = sum(promised for _, promised in runs)
             print(f"| {task.name} | {price:g} | {cells} | {apart.mean():+.3g} ± {error:.2g} | "
-                  f"{warned} of {HALVES} |", flush=True)  # fmt: skip
+                  f"{warned} of {task.halves} |", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":
