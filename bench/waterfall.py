@@ -1,6 +1,6 @@
 """Money a row of held-out rows: groups bought row by row, beside fixed sets of groups and a tree.
 
-``python bench/waterfall.py`` prints the table of docs/jobs/quote-in-300-ms.md in some minutes.
+``python bench/waterfall.py`` prints the table of WATERFALL.md in some minutes.
 Each problem is fitted to a random half of its rows and judged on the other, some times; the best
 set for all rows and the size of the tree are those that earn most on the rows of the fit.
 """

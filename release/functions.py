@@ -63,7 +63,7 @@ OTHERS = {
     "seed": ("BIGINT", "0", "decides the draws"),
     "max_patterns": ("BIGINT", "200", "most patterns of what is missing"),
     "max_iterations": ("BIGINT", "500", "most iterations of EM"),
-    "tolerance": ("DOUBLE", "1e-9", "largest move of a mean, in deviations, or a correlation "
+    "tolerance": ("DOUBLE", "1e-8", "largest move of a mean, in deviations, or a correlation "
                   "in the last step"),
     "prior": ("DOUBLE", None, "rows without correlations of columns that are added"),
     "rows": ("VARCHAR", "rows", "column of the rows of a segment"),
