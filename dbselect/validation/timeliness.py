@@ -1,6 +1,6 @@
 """Compare sequences by timeliness, and with the oracle order of their gains."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -148,8 +148,8 @@ def compare(
     if not sequences:
         raise ArgumentError("sequences is empty; at least one is needed")
     first = next(iter(sequences)) if reference is None else reference
-    if first not in sequences:
-        raise ArgumentError(f"reference is {first!r}; it must be one of {list(sequences)}")
+    if not isinstance(first, Hashable) or first not in sequences:
+        raise ArgumentError(f"reference is {shown(first)}; it must be one of {list(sequences)}")
     if are_models(sequences):
         _refuse("sequences, and these are models", fraction=fraction, final=final, payoff=payoff)
         return compare_models(

@@ -411,3 +411,7 @@ def test_break_even_prices_are_a_column_where_a_worth_is_given(tmp_path):
         assert float(row[-1]) == pytest.approx(prices[row[0]], rel=5e-3, abs=5e-4)
     with pytest.raises(ds.errors.ArgumentError, match="worth is -1; it must be a number > 0"):
         report(seq, tmp_path, worth=-1)
+    late = table().select("x", y=pl.col("y") > pl.col("y").mean())
+    family = ds.anytime_sequence(late, "y", family="binomial")
+    with pytest.raises(ds.errors.ArgumentError, match="binomial', whose sequences have no break_e"):
+        report(family, tmp_path, worth=20.0)

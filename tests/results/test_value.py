@@ -224,6 +224,7 @@ def test_doors_agree(frame, problem, tmp_path, capsys):
         ({"accept_above": "x"}, "accept_above is 'x'; it must be a finite number"),
         ({"payoff": (1, 2, 3)}, r"payoff is \(1, 2, 3\); it must be two numbers"),
         ({"payoff": (1, -2), "worth": 1}, "beside .*worth; give one or the other"),
+        ({"payoff": (1, -2)}, "payoff is .*, and target 'y' has other values than 0 and 1"),
     ],
 )
 def test_wrong_stakes_are_refused(frame, problem, options, told):

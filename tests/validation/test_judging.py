@@ -460,6 +460,7 @@ GOOD = pl.DataFrame({"spent": [0.0, 1.0], "explained": [0.0, 0.5]})
         (lambda: ds.compare([GOOD]), r"sequences is a list; it must map names to sequences"),
         (lambda: ds.evaluate(GOOD, None), r"sequence is a DataFrame; it must be a Sequence or"),
         (lambda: ds.compare({"a": GOOD}, "b"), r"reference is 'b'; it must be one of \['a'\]"),
+        (lambda: ds.compare({"a": GOOD}, GOOD), r"reference is .*; it must be one of \['a'\]"),
     ],
 )
 def test_what_is_no_curve_and_no_fraction_is_refused(call, message):

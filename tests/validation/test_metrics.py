@@ -345,7 +345,7 @@ def test_errors_name_what_is_allowed():
         (linear, frame.with_columns(binomial=pl.lit("x")), {"metric": "mae"}, "target 'binomial'"),
         (linear, frame, {"metric": "mae", "weight": "multinomial"}, "weight 'multinomial' has"),
         (linear, frame.clear(), {"metric": "mae"}, "no usable rows"),
-        (linear, frame.with_columns(binomial=2.0), {"metric": "auc"}, "not 0/1 or boolean"),
+        (linear, frame.with_columns(binomial=2.0), {"metric": "ks"}, "boolean, as auc, gini, ks,"),
         (binomial, frame.with_columns(binomial=2.0), {"metric": "mae"}, "not 0/1 or boolean"),
         (multinomial, frame.with_columns(multinomial=pl.lit("x")), {"metric": "auc"}, "classes"),
         (linear, frame.with_columns(binomial=1.0), {"metric": "auc"}, "one class"),

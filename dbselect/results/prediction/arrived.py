@@ -284,7 +284,8 @@ class AnytimePredictor(files.Stored, InNotebooks):
         ------
         ArgumentError : rows have another shape, or text in a column of numbers; a budget is
             no number >= 0; `level` is not between 0 and 1; `worth` is 0; `payoff` is no pair, or
-            given with `accept_above` or `worth`; a family other than binomial with one of these
+            given with `accept_above` or `worth`, or for a target of other values than 0 and 1; a
+            family other than binomial with one of these
         ColumnError : the rows lack a column, or a category has another type; the rows have a
             name similar to a column that they lack
         DataError : with ``"error"``, a level that the fit has not seen
@@ -317,9 +318,9 @@ class AnytimePredictor(files.Stored, InNotebooks):
             raise ArgumentError(f"level is {level}; of a family there is no interval")
         several = are_mappings(rows)
         absent = missing_columns or "unavailable"
+        reader = self._reader(level, handle_unknown, absent, *stake.items())
         if isinstance(rows, Mapping):
             BUDGET.check("budget", budget)
-            reader = self._reader(level, handle_unknown, absent, *stake.items())
             most = math.inf if budget is None else float(budget)
             answer = json.loads(reader.predict(_json_of(rows), most))
             if self._mean is not None:

@@ -210,6 +210,7 @@ def _rows(sequence: Any) -> Section:
 
 
 def _roles(sequence: Any, worth: float | None) -> Section:
+    prices = None if worth is None else sequence.break_even(worth)
     if not sequence._is_quadratic:
         text = [
             "The gains of a group alone and given the rest are available for linear models only; "
@@ -228,11 +229,11 @@ def _roles(sequence: Any, worth: float | None) -> Section:
     if len(sequence.groups.names) > MOST_GROUPS:
         text.append(f"With more than {MOST_GROUPS} groups, overlap is not computed.")
     table = worth_of_groups(sequence)
-    if worth is not None:
+    if prices is not None:
         text.append(
             f"A group pays up to its break-even price, if all of the variance is worth {worth:g}."
         )
-        prices = sequence.break_even(worth).rename({"price": "break-even"})
+        prices = prices.rename({"price": "break-even"})
         table = table.join(prices, "group", "left", maintain_order="left")
     return Section("What each group is worth", text, table=table)
 

@@ -205,6 +205,6 @@ def _allowed(judging: Judging) -> str:
     if judging.classes:
         return f"one of the model's classes {list(judging.classes)}"
     if judging.zero_one:
-        return "0/1 or boolean, as an auc and an accuracy of linear models need"
+        return "0/1 or boolean, as auc, gini, ks, accuracy and payoff of linear models need"
     family = judging.formulas
     return f"{family.allowed}, as a {family.name} target must be"

@@ -57,6 +57,8 @@ pub struct Known {
     pub offers: Vec<Offer>,
 }
 
+/// By how much rounding may move the mean square of values between 0 and 1.
+const BETWEEN: f64 = 1e-9;
 /// Those that are kept; the last was used last.
 static KEPT: Mutex<Vec<Arc<Predictor>>> = Mutex::new(Vec::new());
 
@@ -132,6 +134,16 @@ impl Predictor {
             Ok(found) => found,
             Err(reason) => return Ok(Err(reason)),
         };
+        if let (Some(payoff), None) = (options.get("payoff"), family) {
+            let (mean, square) = (whole.mean[at], whole.comoment(at, at) / whole.weight);
+            // No value between 0 and 1 is below its square.
+            if mean * mean + square > mean + BETWEEN {
+                return Err(Error::argument(format!(
+                    "payoff is {payoff}, and target '{target}' has other values than 0 and 1; \
+                     give accept_above and worth"
+                )));
+            }
+        }
         let mut problem = Linear::default();
         problem.set_up(&gram, at, &plan.at, fields.ridge, fields.scale);
         let (mean, mean_low) = (gram.mean.to_vec(), gram.mean_low.to_vec());
