@@ -26,10 +26,10 @@ from dbselect.glm.newton import (
     FAR_OUT,
     HIDDEN_SHARE,
     ROUNDING_SHARE,
-    Descent,
     Fitting,
     GlmFit,
     GlmProblem,
+    NewtonRun,
     PassRequest,
     Status,
 )
@@ -51,7 +51,7 @@ def fitted_under_signs(
 
 
 @dataclass(eq=False)
-class _Signed(Descent):
+class _Signed(NewtonRun):
     """Steps between coefficients that have their signs, of a model with one predictor."""
 
     signs: Vector

@@ -263,7 +263,7 @@ def extended(
     if not problem.dependent(held).issubset(state.aliased):
         state = problem.state(fit.base, fit.model, held)
     columns = problem.columns(held) if alone else None
-    return (yield from Descent(problem, held, columns, fit.base, fit.model, state).run())
+    return (yield from NewtonRun(problem, held, columns, fit.base, fit.model, state).run())
 
 
 def reduced(problem: GlmProblem, fit: GlmFit, group: int, *, alone: bool = False) -> Fitting:
@@ -284,11 +284,11 @@ def _descent(
     """Fit some groups from a point whose expansion needs a pass."""
     model = yield PassRequest(point, columns)
     state = problem.state(point, model, held)
-    return (yield from Descent(problem, held, columns, point, model, state).run())
+    return (yield from NewtonRun(problem, held, columns, point, model, state).run())
 
 
 @dataclass(eq=False)
-class Descent:
+class NewtonRun:
     """Newton steps on the selected groups, from a point with its expansion."""
 
     problem: GlmProblem
@@ -515,4 +515,4 @@ def completed(problem: GlmProblem, fit: GlmFit, read: Read) -> GlmFit:
     """Return a fit with an expansion for all groups, by one pass."""
     (model,) = read([PassRequest(fit.point)])
     state = problem.state(fit.point, model, fit.groups)
-    return Descent(problem, fit.groups, None, fit.point, model, state).ended(fit.status)
+    return NewtonRun(problem, fit.groups, None, fit.point, model, state).ended(fit.status)
