@@ -348,8 +348,7 @@ def write(curves: Sequence[Curve], folder: Path) -> None:
     page = f"""# How time grows
 
 Processor time as one size doubles; an exponent of 1 is twice the time for twice the work. The line
-is what was measured, dashed what is promised. Times below {NOISE} s have no exponent. From 122,880
-rows on DuckDB works in two threads and merges their groups, once for each key: a step, no slope.
+is what was measured, dashed what is promised. Times below {NOISE} s have no exponent.
 `python bench/growth.py` writes this page.
 
 ![Time by size](growth.svg)

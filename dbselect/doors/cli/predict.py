@@ -132,8 +132,9 @@ def _by_groups(predictor: Any, out: str) -> "Answer":
     def answer(batch: "pl.DataFrame", given: dict[str, Any]) -> "tuple[pl.DataFrame, int]":
         frame = predictor.predict(batch, **given)
         n_fewer = (frame["groups"].list.len() < len(predictor.costs)).sum()
-        # Text formats have no lists.
-        frame = frame.with_columns(pl.col("groups").list.join(", ")) if is_flat else frame
+        if is_flat:  # text formats have no lists
+            names = pl.col("groups").cast(pl.List(pl.String))
+            frame = frame.with_columns(names.list.join(", "))
         return frame, int(n_fewer)
 
     return answer

@@ -271,7 +271,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
 
         Returns
         -------
-        DataFrame, one row per row; a dict for a mapping. prediction; groups that the row has,
+        DataFrame, one row per row; a dict for a mapping. prediction; groups, as Enum, that it has,
         and spent, their cost; r2, the share of the target's variance that they explain, and
         sigma, the standard deviation of the residuals, on the rows of the fit; with `level`
         lower and upper; next_group, the missing group with the largest gain per cost,
@@ -352,7 +352,9 @@ class AnytimePredictor(files.Stored, InNotebooks):
         of_rows = {name: pl.col(name).gather(at) for name in shown}
         of_rows |= {name: of_rows[name] + values for name in shown if name in BOUNDS}
         of_stake = {name: result.field(name)[0] for name in STAKES if stake}
-        table = patterns.struct.unnest().select(**of_rows | {"prediction": values} | of_stake)
+        enum = pl.Enum(self.groups.names)  # numbers are written faster than names
+        told = patterns.struct.unnest().cast({"groups": pl.List(enum), "next_group": enum})
+        table = told.select(**of_rows | {"prediction": values} | of_stake)
         if self._mean is not None:
             mean = translate(self._mean, formulas.polars())
             table = table.with_columns(mean.alias("prediction"))
