@@ -26,7 +26,7 @@ from reproduce.page import spread, table
 from successors import write
 
 #: Groups that our order buys; the penalties get what they cost. Strengths of each penalty.
-BOUGHT, STRENGTHS = (2, 4), 25
+BOUGHT, STRENGTHS = (2, 4), 13
 
 #: Settings of a model at a strength, from the costs of columns and the target.
 Penalty = Callable[[float, np.ndarray, np.ndarray], dict[str, Any]]
@@ -50,17 +50,6 @@ def shares(power: float, costs: np.ndarray) -> list[float]:
 
 #: Model by library, and its penalties, with the least and the largest strength.
 KINDS: dict[str, tuple[Any, dict[str, tuple[Penalty, np.ndarray]]]] = {}
-if type(scores.MODEL).__name__ == "LGBMRegressor":
-    KINDS["LightGBM"] = (
-        clone(scores.MODEL).set_params(importance_type="gain"),
-        {
-            "cegb_penalty_feature_coupled": (coupled, np.geomspace(1e-5, 1e-1, STRENGTHS)),
-            "feature_contri": (
-                lambda power, costs, _: {"feature_contri": shares(power, costs)},
-                np.linspace(0, 4, STRENGTHS),
-            ),
-        },
-    )
 try:
     from catboost import CatBoostRegressor
 except ImportError:
@@ -76,6 +65,17 @@ else:
             "first_feature_use_penalties": (first_use, np.geomspace(1e-3, 3, STRENGTHS)),
             "feature_weights": (
                 lambda power, costs, _: {"feature_weights": shares(power, costs)},
+                np.linspace(0, 4, STRENGTHS),
+            ),
+        },
+    )
+if type(scores.MODEL).__name__ == "LGBMRegressor":
+    KINDS["LightGBM"] = (
+        clone(scores.MODEL).set_params(importance_type="gain"),
+        {
+            "cegb_penalty_feature_coupled": (coupled, np.geomspace(1e-5, 1e-1, STRENGTHS)),
+            "feature_contri": (
+                lambda power, costs, _: {"feature_contri": shares(power, costs)},
                 np.linspace(0, 4, STRENGTHS),
             ),
         },
