@@ -132,6 +132,12 @@ def test_one_set_for_several_records_is_that_of_an_enumeration(seed, share):
         assert model == pytest.approx(expected.coefficients, abs=NEAR)
 
 
+def test_without_a_budget_nothing_is_explained_and_no_zero_is_negative():
+    near = ds.near_best(drawn(1), "y", 0)
+    assert "explains 0.0000" in repr(near)
+    assert "-" not in str(near.table.select("spent", "explained", "r2").row(0))
+
+
 LISTS = (
     "SELECT dbselect.best_within({}) FROM (SELECT [gram(t), gram(t)] AS g, gram(t) AS one FROM t)"
 )

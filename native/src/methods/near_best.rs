@@ -97,10 +97,9 @@ impl Choice for NearBestOptions {
             let names = set.groups.iter().map(|&group| Cell::text(&plan.groups.names[group]));
             Cell::List(vec![
                 Cell::List(names.collect()),
-                Cell::Number(set.spent),
-                // No groups explain 0, not -0.
+                Cell::Number(set.spent + 0.0), // An empty sum is -0.
                 Cell::Number(set.explained.min(1.0) + 0.0),
-                Cell::Number(r2),
+                Cell::Number(r2 + 0.0),
                 Cell::Map(plan.watched.iter().zip(correlations).map(entry).collect()),
                 Cell::Truth(is_complete),
                 Cell::Whole(found.cut as i64),
