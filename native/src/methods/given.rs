@@ -131,6 +131,7 @@ fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
         "best_within" => match given.get("share") {
             None => Arc::new(within_budget(given)?),
             Some(share) => {
+                given.read("share", Share::of)?;
                 return Err(Error::argument(format!(
                     "share is {share}; it is for several records: the first argument must be a \
                      list of them"
