@@ -110,7 +110,7 @@ def cross_validated(data: Grouped) -> tuple[np.ndarray, float]:
     frame = pl.DataFrame(np.column_stack([data.X, data.y]), schema=[*data.names, "y"])
     rows = frame.with_row_index("row")
     parts = ds.gram_by(rows, columns=[*data.names, "y"], fold=5, key="row")
-    grid = [{"max_columns": s1, "max_groups": s2} for s1, s2 in LIMITS]
+    grid = [{"max_columns": s1, "max_groups": s2} for s1, s2 in LIMITS if s1 <= len(data.names)]
     model = ds.cross_validate(parts, "y", "sght", grid, groups=data.groups).model()
     return np.array([model.coefficients.get(name, 0.0) for name in data.names]), model.intercept
 
