@@ -1,6 +1,6 @@
 """One set of groups, or one order, for several records.
 
-The compiled library finds the set: `native/src/methods/across.rs`.
+The compiled library finds the set: `native/src/methods/sets/across.rs`.
 """
 
 from time import perf_counter

@@ -19,7 +19,6 @@ PLACES = {"FLIGHTS": "examples/data/flights.parquet", "TABLES": "examples/data/n
 ELSEWHERE = {
     **{f"jobs/{page.name}": "of a frame of Python" for page in (ROOT / "docs").glob("jobs/*.md")},
     "guides/sum-in-a-warehouse.md": "that of a warehouse",
-    "guides/keep-records-by-day.md": "of a store that Python wrote",
     "guides/predict-what-has-arrived.md": "of a predictor that Python wrote",
     "guides/choose-rows-to-observe.md": "of a frame of Python",
     "guides/binary-count-and-class-targets.md": "passes over a table by its name",

@@ -11,20 +11,15 @@
 //! | `question` | a method as it is asked of records |
 //! | `answer` | what a method returns, and its type |
 //! | `told` | fits as answers |
-//! | `near_best` | every set near the best |
-//! | `across` | the best set of several records |
-//! | `break_even` | prices up to which groups are bought |
-//! | `best_within`, `dash`, `exchange`, `sght` | sets of groups, asked and answered |
+//! | `sets` | the best set of one record or several, those near it, prices up to which groups are bought |
+//! | `dash`, `exchange`, `sght` | sets of groups, asked and answered |
 //! | `lasso`, `knockoffs`, `pattern` | a penalty, copies, groups that are there: the same |
 //! | `design` | which rows to observe, as it is asked |
 //! | `em` | the options of `gram_em` |
 //! | `chosen` | the model of a set of groups |
 //! | `penalty_path` | the minima at falling penalties |
 
-pub mod across;
 pub mod answer;
-pub mod best_within;
-pub mod break_even;
 pub mod chosen;
 pub mod conditions;
 pub mod dash;
@@ -33,25 +28,25 @@ pub mod exchange;
 pub mod given;
 pub mod knockoffs;
 pub mod lasso;
-pub mod near_best;
 pub mod options;
 pub mod pattern;
 pub mod penalty_path;
 pub mod question;
 pub mod run;
+pub mod sets;
 pub mod setup;
 pub mod sght;
 mod told;
 
 use self::answer::Type;
-use self::best_within::BestWithinOptions;
 use self::dash::DashOptions;
 use self::exchange::ExchangeOptions;
 use self::knockoffs::KnockoffOptions;
 use self::lasso::LassoOptions;
-use self::near_best::NearBestOptions;
 use self::options::{AnytimeOptions, BackwardOptions, FloatingOptions, FobaOptions, StepOptions};
 use self::penalty_path::PathOptions;
+use self::sets::best_within::BestWithinOptions;
+use self::sets::near_best::NearBestOptions;
 use self::sght::SghtOptions;
 use crate::linear::fields::Fields;
 

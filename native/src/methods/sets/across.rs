@@ -6,16 +6,16 @@
 
 use std::sync::Arc;
 
-use super::answer::{Cell, Found};
 use super::best_within::{BestWithinOptions, best_set, certain, start, timed};
-use super::chosen::Chosen;
-use super::question::Setting;
-use super::setup::{Fit, Limited, Plan, Request};
 use crate::kernel::rank_update::triangle;
 use crate::linear::fields::Fields;
 use crate::linear::groups::Groups;
 use crate::linear::problem::{Gram, Linear, Raw, Target};
 use crate::linear::state::{Buffers, State};
+use crate::methods::answer::{Cell, Found};
+use crate::methods::chosen::Chosen;
+use crate::methods::question::Setting;
+use crate::methods::setup::{Fit, Limited, Plan, Request};
 use crate::search::sets::exchange::GoesOn;
 use crate::search::sets::groupwise::Groupwise;
 use crate::search::sets::near::Near;

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use super::answer::{Cell, Found};
-use super::chosen::Chosen;
-use super::question::{Choice, Setting};
 use crate::kernel::possible::{INDEFINITE, is_possible};
 use crate::linear::certain::is_certain;
 use crate::linear::state::{Buffers, State};
+use crate::methods::answer::{Cell, Found};
+use crate::methods::chosen::Chosen;
 use crate::methods::options::refused;
+use crate::methods::question::{Choice, Setting};
 use crate::methods::setup::{Limited, Plan};
 use crate::record::prefix::fits;
 use crate::search::sets::branch_and_bound::{BestSet, Task, branch_and_bound};

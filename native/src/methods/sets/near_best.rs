@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::answer::{Cell, Found};
 use super::best_within::{BestWithinOptions, LEAPS_SECONDS, LEAPS_SHARE, certain, start, timed};
-use super::options::refused;
-use super::question::{Choice, Setting};
-use super::setup::Limited;
 use crate::linear::state::{Buffers, State};
+use crate::methods::answer::{Cell, Found};
+use crate::methods::options::refused;
+use crate::methods::question::{Choice, Setting};
+use crate::methods::setup::Limited;
 use crate::search::sets::branch_and_bound::{Task, branch_and_bound, with};
 use crate::search::sets::exchange::GoesOn;
 use crate::search::sets::groupwise::Groupwise;

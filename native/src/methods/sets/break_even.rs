@@ -3,11 +3,11 @@
 //! The best set with a group explains no more at a higher price, so that bisection finds the price
 //! at which it falls to that of the best set without it.
 
-use super::answer::{Cell, Found};
 use super::best_within::{BestWithinOptions, best_set};
-use super::question::{Choice, Setting};
-use super::setup::{Limited, Plan};
 use crate::linear::state::{Buffers, State};
+use crate::methods::answer::{Cell, Found};
+use crate::methods::question::{Choice, Setting};
+use crate::methods::setup::{Limited, Plan};
 use crate::search::sets::branch_and_bound::{TIE, with};
 use crate::search::sets::exchange::GoesOn;
 use crate::words::error::Error;
