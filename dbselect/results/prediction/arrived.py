@@ -353,8 +353,9 @@ class AnytimePredictor(files.Stored, InNotebooks):
         of_rows |= {name: of_rows[name] + values for name in shown if name in BOUNDS}
         of_stake = {name: result.field(name)[0] for name in STAKES if stake}
         enum = pl.Enum(self.groups.names)  # numbers are written faster than names
-        told = patterns.struct.unnest().cast({"groups": pl.List(enum), "next_group": enum})
-        table = told.select(**of_rows | {"prediction": values} | of_stake)
+        of_patterns = patterns.struct.unnest()
+        of_patterns = of_patterns.cast({"groups": pl.List(enum), "next_group": enum})
+        table = of_patterns.select(**of_rows | {"prediction": values} | of_stake)
         if self._mean is not None:
             mean = translate(self._mean, formulas.polars())
             table = table.with_columns(mean.alias("prediction"))

@@ -3,12 +3,9 @@
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from dbselect.errors import DataError
-from dbselect.record.gram import Gram
-
-Matrix = npt.NDArray[np.float64]
+from dbselect.record.gram import Gram, Matrix
 
 
 def r2_errors(
