@@ -5,8 +5,9 @@ from threading import Lock
 
 import polars as pl
 
-#: Rows of a block: few columns have the most, so that a block is worth its merge with the others.
-MOST_ROWS, FEWEST_ROWS, VALUES = 2**16, 2**12, 2**22
+#: Rows of a block: few enough that most lie in one batch of an engine, and none is copied; enough
+#: to be worth a merge with the others.
+MOST_ROWS, FEWEST_ROWS, VALUES = 2**14, 2**12, 2**22
 
 
 def block_rows(columns: int) -> int:
