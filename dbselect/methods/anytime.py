@@ -135,7 +135,7 @@ def sequence_in_passes(problem: Spec, **options: Unpack[AnytimeOptions]) -> GlmS
     """Compute the sequence by passes over the rows, for any family including gaussian."""
     checked, call = asked(problem, "anytime_sequence", AnytimeOptions, options)
     sequence: Any = _walked(_passes(problem, call, checked), checked)
-    return cast(GlmSequence, sequence)
+    return cast("GlmSequence", sequence)
 
 
 def _passes(problem: Spec, call: Call, options: AnytimeOptions) -> PassSearch:

@@ -299,7 +299,7 @@ class _Search:
             return stop
 
         sequence: Any = search.run("fr", walk, None)
-        return cast(AnytimeSequence, sequence)
+        return cast("AnytimeSequence", sequence)
 
     def _nothing(self, stop: Stop) -> Exception:
         if stop is Stop.BUDGET:

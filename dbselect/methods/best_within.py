@@ -106,7 +106,7 @@ def best_within(
     call = replace(call, options={"budget": budget, **call.options})
     if isinstance(problem.source, Score):
         return _without_proof(problem, call, budget, checked)
-    search = cast(GramSearch, open_search(problem, call))
+    search = cast("GramSearch", open_search(problem, call))
     check_first(search.groups, search.first, budget)
     start = perf_counter()
     with turns(None, "questions", checked["callback"]) as turn:

@@ -208,7 +208,7 @@ def _several(
     if problem.is_linear and not checked["exact"] and not isinstance(problem.source, np.ndarray):
         union = list(dict.fromkeys(name for own in models.values() for name in own))
         problem = problem.on_gram(_gram(problem, union, checked["uncorrelated"]))
-    return {name: fit(problem, own, **cast(Any, rest)) for name, own in models.items()}
+    return {name: fit(problem, own, **cast("Any", rest)) for name, own in models.items()}
 
 
 def columns_read(columns: Any) -> list[str] | None:

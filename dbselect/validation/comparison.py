@@ -11,9 +11,8 @@ from dbselect import _native
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.inference import t_quantile
 from dbselect.options.kinds import SHARE, one_of
-from dbselect.pages.glance import InNotebooks
-from dbselect.pages.html import listed
-from dbselect.pages.steps import MOST_STEPS, Heights, step_curves, thinned
+from dbselect.pages.charts import MOST_STEPS, Heights, step_curves, thinned
+from dbselect.pages.html import InNotebooks, listed
 from dbselect.record.gram import Vector
 from dbselect.record.inputs import inputs_of
 from dbselect.results.glm.model import GlmModel

@@ -10,7 +10,7 @@ import polars as pl
 from dbselect.errors import ArgumentError, DataError, shown, warn_of_choice
 from dbselect.linear.inference import Deviations, t_quantile, tests, with_ends
 from dbselect.options.kinds import COLUMN, SHARE, one_of, whole
-from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.html import Glance, InNotebooks
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Matrix
 from dbselect.record.policies import row_counts

@@ -17,8 +17,7 @@ from dbselect._lazy import load
 from dbselect.errors import ArgumentError, DataError, shown
 from dbselect.families import parse
 from dbselect.options.kinds import BUDGET, FLAG, SHARE
-from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.html import listed
+from dbselect.pages.html import Glance, InNotebooks, listed
 from dbselect.record import files, formulas
 from dbselect.record.foreign import rows_in_memory
 from dbselect.record.formulas import Formula, column, translate
@@ -178,7 +177,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
         if self.problem.is_linear:
             return None
         family = load("glm.named", "family_of")(str(parse(self.problem.family)))
-        return cast(Formula, family.means([column(("prediction",))])[0])
+        return cast("Formula", family.means([column(("prediction",))])[0])
 
     def __repr__(self) -> str:
         rows = f"{self.gram.rows} rows"

@@ -16,8 +16,7 @@ from scipy.sparse import issparse
 
 from dbselect._arrow import empty_table
 from dbselect.errors import ArgumentError, ColumnError, shown, unknown
-from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.html import listed
+from dbselect.pages.html import Glance, InNotebooks, listed
 from dbselect.record import formulas
 from dbselect.record.columns import lacking, leaves
 from dbselect.record.entries import as_map

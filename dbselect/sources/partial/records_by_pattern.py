@@ -23,7 +23,7 @@ from dbselect.errors import (
 )
 from dbselect.options.kinds import COUNT
 from dbselect.pages.cells import rows_of_pairs
-from dbselect.pages.glance import InNotebooks
+from dbselect.pages.html import InNotebooks
 from dbselect.record import files
 from dbselect.record.gram import RECORD_TYPE, Gram, Matrix, is_record
 from dbselect.record.groups import groups_of

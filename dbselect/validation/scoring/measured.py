@@ -10,9 +10,8 @@ import polars as pl
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.problem import constant_target, is_constant
 from dbselect.options.kinds import one_of
-from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.html import listed
-from dbselect.pages.steps import MOST_STEPS, Heights, step_curves, thinned
+from dbselect.pages.charts import MOST_STEPS, Heights, step_curves, thinned
+from dbselect.pages.html import Glance, InNotebooks, listed
 from dbselect.record.gram import Vector
 from dbselect.record.policies import row_counts
 from dbselect.validation.scoring.judging import Measurable, RowSums, beside_steps, judged
