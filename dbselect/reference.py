@@ -32,8 +32,7 @@ from dbselect.selection.descent import (
     descend,
     lipschitz,
 )
-from dbselect.selection.layout import Grouping, layout_of
-from dbselect.selection.projection import check_limit, sght_project, sght_table
+from dbselect.selection.projection import Grouping, check_limit, layout_of, sght_project, sght_table
 from dbselect.spec.options import DescentOptions
 from dbselect.validation.timeliness import oracle
 

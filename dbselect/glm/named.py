@@ -6,7 +6,6 @@ from functools import cache
 from typing import Any
 
 from dbselect.families import Family, parse
-from dbselect.glm.binomial_links import BINOMIALS
 from dbselect.glm.families import (
     BINOMIAL,
     GAUSSIAN,
@@ -15,7 +14,7 @@ from dbselect.glm.families import (
     multinomial,
     of_levels,
 )
-from dbselect.glm.links import OTHER_LINKS, POSITIVE_LINKS, by_link
+from dbselect.glm.links import BINOMIALS, OTHER_LINKS, POSITIVE_LINKS, by_link
 from dbselect.glm.log_families import (
     GAMMA_POWER,
     INVERSE_GAUSSIAN_POWER,

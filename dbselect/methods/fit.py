@@ -39,8 +39,7 @@ from dbselect.search.table import (
     policy_but_for,
     table_of,
 )
-from dbselect.sources.lazy import brought_here
-from dbselect.sources.open import open_table
+from dbselect.sources.open import brought_here, open_table
 from dbselect.sources.passes import Passes
 from dbselect.sources.read import gram as read_gram
 from dbselect.sources.target import check_numeric

@@ -7,8 +7,7 @@ from dbselect.record.steps import Record, Stop
 from dbselect.results.joint import AnySequence
 from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import check_first
-from dbselect.selection.floating import Beaten
-from dbselect.selection.foba import Share, foba_search
+from dbselect.selection.foba import Beaten, Share, foba_search
 from dbselect.spec.options import FloatingOptions, FobaOptions
 from dbselect.spec.spec import Spec
 

@@ -44,8 +44,7 @@ from dbselect.selection.descent import (
     restricted,
 )
 from dbselect.selection.exchange import LEAST_RISE
-from dbselect.selection.layout import Layout
-from dbselect.selection.projection import check_limit, project
+from dbselect.selection.projection import Layout, check_limit, project
 from dbselect.selection.ties import levelled
 from dbselect.spec.options import DescentOptions, SghtOptions
 from dbselect.spec.spec import Spec

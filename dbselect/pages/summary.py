@@ -44,7 +44,9 @@ class Summary(pl.DataFrame):
         lines = [cells[at : at + IN_A_LINE] for at in range(0, len(cells), IN_A_LINE)]
         if formula is not None:
             lines.insert(0, [f"formula {formula}"])
-        return "".join("".join(f"{x:<{FACT_WIDTH}}" for x in line).rstrip() + "\n" for line in lines)
+        return "".join(
+            "".join(f"{x:<{FACT_WIDTH}}" for x in line).rstrip() + "\n" for line in lines
+        )
 
 
 def short(value: Any) -> str:

@@ -22,8 +22,7 @@ from dbselect.results.call import Call
 from dbselect.results.scored import ScoreModel, ScoreSequence
 from dbselect.search.protocol import Search
 from dbselect.selection.criteria import Criterion
-from dbselect.selection.moves import together
-from dbselect.selection.removal import Usefulness
+from dbselect.selection.moves import Usefulness, together
 from dbselect.sources.partial.learn import terms as learnt
 from dbselect.spec.spec import Spec, problem_of
 
@@ -178,7 +177,7 @@ def score_search(
     search_of: Callable[[Spec], Any],
 ) -> ScoreSearch:
     """Set up the search of a score; `search_of` opens that of its linear model."""
-    source, values = cast(Score, problem.source), cast(Mapping[str, Any], options)
+    source, values = cast("Score", problem.source), cast("Mapping[str, Any]", options)
     check_unselected("score", source)
     told = replace(source.about, told=problem.told) if problem.told else source.about
     first = numbers_of(problem.always, told)

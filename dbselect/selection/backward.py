@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dbselect.objectives.contract import Objective
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Choice, Record, Step, Stop, fits
-from dbselect.selection.removal import Usefulness, least_useful
+from dbselect.selection.moves import Usefulness, least_useful
 
 
 def backward_search(

@@ -28,8 +28,7 @@ from scipy.linalg import lapack
 
 from dbselect.objectives.smooth import Correlated, Point, Smooth
 from dbselect.record.gram import Vector
-from dbselect.selection.layout import Layout
-from dbselect.selection.projection import project
+from dbselect.selection.projection import Layout, project
 from dbselect.selection.ties import levelled
 
 #: Lambdas of the ridge solutions to start from, around 1, the variance of a column.

@@ -9,10 +9,13 @@
 
 A removal loses at most a share nu < 1 of what the step to that size gained, so the value at each
 size rises from visit to visit, and the search ends. An `Allowance` limits the loss of a removal:
-`Share` for FoBa, another for floating search.
+`Share` for FoBa, `Beaten` for floating search, which removes r while S without it explains more
+than every set seen that cost no more. At costs of 1 that is its paper's search, which keeps the
+best set of each size and goes back to a smaller set only if that beats the best of its size; each
+removal raises the best value for a cost, so it ends.
 
-Source: Zhang (2008), FoBa, Figure 3. Departures: groups and costs; only groups that gain epsilon
-are candidates.
+Sources: Zhang (2008), FoBa, Figure 3; Pudil, Novovicova, Kittler (1994), Pattern Recognition
+Letters 15, SFFS. Departures: groups and costs; only groups that gain epsilon are candidates.
 """
 
 from collections.abc import Sequence
@@ -22,10 +25,11 @@ import numpy as np
 
 from dbselect.objectives.contract import Objective
 from dbselect.record.groups import Groups
+from dbselect.record.prices import BUDGET_SLACK, Prices
 from dbselect.record.steps import ROUNDING_GAIN, Choice, Record, Step, Stop, within
 from dbselect.selection.criteria import Criterion
-from dbselect.selection.moves import together, with_room
-from dbselect.selection.removal import Usefulness, least_useful
+from dbselect.selection.exchange import LEAST_RISE
+from dbselect.selection.moves import Usefulness, least_useful, together, with_room
 from dbselect.selection.ties import first_of_the_best
 
 
@@ -126,3 +130,32 @@ def foba_search(
                 record(Step("remove", member, -worth, -loss, state.value))
                 steps += 1
     return Stop.MAX_STEPS
+
+
+class Beaten:
+    """Allowance of floating search, by the cost and the value of every set seen so far."""
+
+    def __init__(self, prices: Prices) -> None:
+        self._prices = prices
+        # The empty set.
+        self._seen = {frozenset[int](): (0.0, 0.0)}
+
+    def added(self, state: Objective, gain: float) -> None:
+        """Record an added group."""
+        self._record(state)
+
+    def removed(self, state: Objective) -> None:
+        """Record a removed group."""
+        self._record(state)
+
+    def most(self, state: Objective, groups: Sequence[int]) -> float | None:
+        """Return the largest loss allowed for groups; None if the set without them was seen."""
+        rest = frozenset(state.held).difference(groups)
+        if rest in self._seen:
+            return None
+        limit = self._prices.spent(rest) * (1.0 + BUDGET_SLACK)
+        best = max(value for cost, value in self._seen.values() if cost <= limit)
+        return state.value - best - LEAST_RISE
+
+    def _record(self, state: Objective) -> None:
+        self._seen[frozenset(state.held)] = self._prices.spent(state.held), state.value

@@ -21,7 +21,7 @@ from dbselect.search import rows as rows_of_search
 from dbselect.selection.backward import backward_search
 from dbselect.selection.criteria import forward_regression
 from dbselect.selection.foba import Share, foba_search
-from dbselect.selection.removal import by_loss
+from dbselect.selection.moves import by_loss
 from dbselect.sources.open import open_table
 from dbselect.sources.sampling.sample import sample
 

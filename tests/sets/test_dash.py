@@ -19,7 +19,7 @@ from dbselect.selection.backward import backward_search
 from dbselect.selection.criteria import forward_regression
 from dbselect.selection.foba import Share, foba_search
 from dbselect.selection.greedy import greedy_search
-from dbselect.selection.removal import by_loss
+from dbselect.selection.moves import by_loss
 
 
 def state_of(problem):

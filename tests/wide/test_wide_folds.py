@@ -13,8 +13,8 @@ from wholes import ONE_SHOT
 
 import dbselect as ds
 from dbselect.linear import lazy_gram
+from dbselect.search import open as opening
 from dbselect.search import training_folds as training
-from dbselect.search import width as too_wide
 from dbselect.sources.wide import many_levels, wide_rows
 
 
@@ -168,7 +168,7 @@ def test_entries_need_a_key_and_are_those_of_dense_columns():
 
 
 def test_above_so_many_columns_folds_are_wide_and_say_so(monkeypatch):
-    monkeypatch.setattr(too_wide, "MOST_COLUMNS", 5)
+    monkeypatch.setattr(opening, "MOST_COLUMNS", 5)
     with pytest.warns(ds.errors.WideWarning, match="this one is lazy"):
         found = ds.cross_validate(table(), "y", "anytime_sequence", folds=3, max_groups=2)
     assert found.problem.gram == "lazy"

@@ -38,9 +38,8 @@ from dbselect.results.prediction.fallback import checked_frame, limits_of, run_p
 from dbselect.results.prediction.predict import are_mappings, check_present, frame_of, read_of
 from dbselect.results.prediction.stakes import stake_of
 from dbselect.results.store import to_table
-from dbselect.spec.combination import require_single_target
 from dbselect.spec.refusals import refuse
-from dbselect.spec.spec import Spec, answer_of, problem_of
+from dbselect.spec.spec import Spec, answer_of, problem_of, require_single_target
 
 #: Columns that the predictions have only with `level`.
 BOUNDS = ("lower", "upper")

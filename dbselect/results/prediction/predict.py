@@ -38,7 +38,7 @@ from dbselect.record.inputs import (
     single_fields,
 )
 from dbselect.record.terms import Terms
-from dbselect.sources.lazy import brought_here, table_elsewhere
+from dbselect.sources.open import brought_here, table_elsewhere
 from dbselect.sources.request import Table
 
 

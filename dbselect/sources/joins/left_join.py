@@ -18,8 +18,7 @@ from dbselect.record.terms import Terms
 from dbselect.sources.engines.polars import LazyTable
 from dbselect.sources.joins.keys import check_alike, check_keys, compared, fields_of
 from dbselect.sources.joins.many import Many, one_row_per_key, summaries_of
-from dbselect.sources.lazy import collected, lazy
-from dbselect.sources.open import open_table
+from dbselect.sources.open import collected, lazy, open_table
 from dbselect.sources.partial.learn import MAX_LEVELS, check_max_levels
 from dbselect.sources.read import prepared
 from dbselect.sources.request import columns_of, selected

@@ -13,7 +13,7 @@ from scipy import sparse
 
 from dbselect.errors import DataError
 from dbselect.record.gram import Matrix
-from dbselect.sources.wide.centered_scan import LaterReading, compress_columns, taken
+from dbselect.sources.wide.gram_rows import LaterReading, compress_columns, taken
 from dbselect.sources.wide.wide_rows import Index
 
 #: Most pairs of a level and another entry in memory: 1.6 GB, and as much while they grow.

@@ -19,11 +19,11 @@ from dbselect.record.policies import warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
-from dbselect.results.model import Model
+from dbselect.results.joint import JointSequence
+from dbselect.results.model import JointModel, Model
 from dbselect.results.prediction.contributions import LinearPredictors
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.sequence import Sequence as LinearSequence
-from dbselect.validation.scoring.coefficients import coefficients_of
 from dbselect.validation.scoring.metrics import Numbers, RowsSeen, summed_of
 from dbselect.validation.scoring.reading import RowReading, Sums, UsedRows, fields_read
 from dbselect.validation.unknown import warn_of_share
@@ -208,3 +208,20 @@ def _allowed(judging: Judging) -> str:
         return "0/1 or boolean, as auc, gini, ks, accuracy and payoff of linear models need"
     family = judging.formulas
     return f"{family.allowed}, as a {family.name} target must be"
+
+
+def coefficients_of(result: Any) -> tuple[Numbers, Numbers]:
+    """Return intercepts (M, K) and coefficients (M, D, K) of M prefixes with K predictors."""
+    if isinstance(result, JointSequence | JointModel):
+        arrays = zip(*map(coefficients_of, result.responses.values()), strict=True)
+        intercept, coef = (np.concatenate(parts, axis=-1) for parts in arrays)
+        return intercept, coef
+    if isinstance(result, GlmSequence):
+        return result.intercept, result.coef
+    if isinstance(result, LinearSequence):
+        return result.intercept[:, None], result.coef[:, :, None]
+    classes = getattr(result, "classes", ())
+    constants = [result.intercept[class_] for class_ in classes] or [result.intercept]
+    by_class = [result.coefficients[class_] for class_ in classes] or [result.coefficients]
+    coef = np.array([list(coefficients.values()) for coefficients in by_class], dtype=np.float64)
+    return np.array([constants], dtype=np.float64), coef.T[None]
