@@ -31,12 +31,11 @@ from dbselect.selection.criteria import RULES
 from dbselect.selection.greedy import greedy_search
 from dbselect.selection.ties import TIE_SHARE, first_of_the_best
 from dbselect.sources.joins.facts import Facts, Fields
-from dbselect.sources.joins.joined_gram import side_by_side
-from dbselect.sources.joins.left_join import Mask
+from dbselect.sources.joins.left_join import Mask, side_by_side
 from dbselect.sources.open import open_table
 from dbselect.sources.progress import PROGRESS_DELAY
+from dbselect.sources.request import check_numeric
 from dbselect.sources.snapshots import one_snapshot
-from dbselect.sources.target import check_numeric
 from dbselect.spec.options import TablesOptions
 from dbselect.spec.spec import Spec
 

@@ -42,7 +42,7 @@ from dbselect.search.table import (
 from dbselect.sources.open import brought_here, open_table
 from dbselect.sources.passes import Passes
 from dbselect.sources.read import gram as read_gram
-from dbselect.sources.target import check_numeric
+from dbselect.sources.request import check_numeric
 from dbselect.sources.wide.exact import ExactSums, exact_sums
 from dbselect.spec.options import FitOptions
 from dbselect.spec.spec import Spec, answer_of

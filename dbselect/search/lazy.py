@@ -11,10 +11,9 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import ArgumentError
-from dbselect.linear.beside_levels import beside_levels, fitted_rows_of
 from dbselect.linear.condition import check_held
 from dbselect.linear.lazy_gram import LazyGram, WideLevelState, WideState, distinct_columns
-from dbselect.linear.level_state import LevelState
+from dbselect.linear.level_state import LevelState, beside_levels, fitted_rows_of
 from dbselect.linear.problem import Index
 from dbselect.record.dependences import LevelGroup, shares_of
 from dbselect.record.gram import Matrix, Vector

@@ -34,6 +34,7 @@ from dbselect.search.passes import (
     Columns,
     FamilySearch,
     begun,
+    criterion_near,
     family_table,
     groups_in,
     model_of_groups,
@@ -41,11 +42,10 @@ from dbselect.search.passes import (
 )
 from dbselect.search.table import referenced_columns
 from dbselect.selection.criteria import RULES, Criterion, OnGlm
-from dbselect.selection.on_glm import criterion_near
 from dbselect.sources.open import open_table
 from dbselect.sources.passes import Passes, algebra_of
 from dbselect.sources.request import Table
-from dbselect.sources.sampling.sample import Sample, sample
+from dbselect.sources.sampling.drawn import Sample, sample
 from dbselect.spec.spec import Spec
 
 #: Most numbers in memory, rows times columns: 268 MB. A search refits all groups at each step,

@@ -1,4 +1,4 @@
-"""FoBa: add the best group, and remove groups while that loses little.
+"""FoBa: add the best group, and remove groups while that loses little; or only remove.
 
     k = 0
     repeat:
@@ -12,9 +12,10 @@ size rises from visit to visit, and the search ends. An `Allowance` limits the l
 `Share` for FoBa, `Beaten` for floating search, which removes r while S without it explains more
 than every set seen that cost no more. At costs of 1 that is its paper's search, which keeps the
 best set of each size and goes back to a smaller set only if that beats the best of its size; each
-removal raises the best value for a cost, so it ends.
+removal raises the best value for a cost, so it ends. Backward elimination has the removals of
+FoBa, starting from all groups.
 
-Sources: Zhang (2008), FoBa, Figure 3; Pudil, Novovicova, Kittler (1994), Pattern Recognition
+Sources: Zhang (2008), section 2, Figure 3; Pudil, Novovicova, Kittler (1994), Pattern Recognition
 Letters 15, SFFS. Departures: groups and costs; only groups that gain epsilon are candidates.
 """
 
@@ -26,7 +27,7 @@ import numpy as np
 from dbselect.objectives.contract import Objective
 from dbselect.record.groups import Groups
 from dbselect.record.prices import BUDGET_SLACK, Prices
-from dbselect.record.steps import ROUNDING_GAIN, Choice, Record, Step, Stop, within
+from dbselect.record.steps import ROUNDING_GAIN, Choice, Record, Step, Stop, fits, within
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.exchange import LEAST_RISE
 from dbselect.selection.moves import Usefulness, least_useful, together, with_room
@@ -159,3 +160,32 @@ class Beaten:
 
     def _record(self, state: Objective) -> None:
         self._seen[frozenset(state.held)] = self._prices.spent(state.held), state.value
+
+
+def backward_search(
+    state: Objective,
+    groups: Groups,
+    usefulness: Usefulness,
+    record: Record,
+    *,
+    budget: float | None = None,
+    max_steps: int | None = None,
+    always: Sequence[int] = (),
+) -> Stop:
+    """Remove groups, in place, until only `always` are left, or the rest fits a budget.
+
+    `usefulness` maps the state to the worth of each selected group, before the cost. A step costs
+    O(D |S|), and O(D |S|^2) at most to update the state.
+    """
+    steps = 0
+    while len(state.held) > len(always):
+        if budget is not None and fits(groups.spent(state.held), budget):
+            return Stop.BUDGET
+        if max_steps is not None and steps >= max_steps:
+            return Stop.MAX_STEPS
+        group, worth = least_useful(state, groups, usefulness, always)
+        for member in groups.prices.with_dependents(group, state.held):
+            loss = state.remove(member)
+            record(Step("remove", member, -worth, -loss, state.value, Choice.FREE))
+            steps += 1
+    return Stop.EMPTY

@@ -22,9 +22,9 @@ from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import Selected
 from dbselect.search.table import patterns_read, policy_but_for, table_of
 from dbselect.sources.progress import turns
+from dbselect.sources.request import check_numeric
 from dbselect.sources.sampling.drawn import RECORD
 from dbselect.sources.sampling.resample import parts_in, resample
-from dbselect.sources.target import check_numeric
 from dbselect.spec.fields import METHOD, OF_METHOD
 from dbselect.spec.methods import CHOOSING
 from dbselect.spec.options import StabilityOptions

@@ -36,13 +36,18 @@ from dbselect.results.sequence import Sequence
 from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram as read_gram
 from dbselect.sources.snapshots import one_snapshot
-from dbselect.sources.wide.many_levels import has_many
-from dbselect.validation.scoring.judging import Measurable, beside_steps, coefficients_of
+from dbselect.sources.wide.wide_rows import has_many
+from dbselect.validation.scoring.judging import (
+    Measurable,
+    beside_steps,
+    coefficients_of,
+    unseen_in,
+    with_mean_effects,
+)
 from dbselect.validation.scoring.measured import Evaluation, measured
 from dbselect.validation.scoring.metrics import with_payoff
 from dbselect.validation.scoring.row_scores import row_scores
 from dbselect.validation.simulate import simulate
-from dbselect.validation.unknown import unseen_in, with_mean_effects
 
 
 @overload

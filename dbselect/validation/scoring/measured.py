@@ -14,10 +14,15 @@ from dbselect.pages.charts import MOST_STEPS, Heights, step_curves, thinned
 from dbselect.pages.html import Glance, InNotebooks, listed
 from dbselect.record.gram import Vector
 from dbselect.record.policies import row_counts
-from dbselect.validation.scoring.judging import Measurable, RowSums, beside_steps, judged
+from dbselect.validation.scoring.judging import (
+    ROUNDING_SHARE,
+    Measurable,
+    RowSums,
+    beside_steps,
+    judged,
+)
 from dbselect.validation.scoring.metrics import OF_QUERIES, MetricRequest, check_family, requests_of
 from dbselect.validation.scoring.ranks import OF_CLASSES, ndcg
-from dbselect.validation.unknown import ROUNDING_SHARE
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,9 +27,8 @@ from dbselect.sources.open import open_table
 from dbselect.sources.partial.partial_aggregates import Summing
 from dbselect.sources.passes import algebra_of, gaps_of
 from dbselect.sources.read import with_digits_of
-from dbselect.sources.request import check_field
+from dbselect.sources.request import check_field, check_numeric
 from dbselect.sources.rows import values
-from dbselect.sources.target import check_numeric
 
 #: Predictions processed at once, and the least number of rows, so that temporary arrays stay in
 #: the cache.
