@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.objectives.smooth import RowSquares
 from dbselect.options.kinds import ALPHA, COUNT, NOT_NEGATIVE, POSITIVE, SHARE, one_of, whole
 from dbselect.problem.calls import (
     group_lasso,
@@ -27,6 +26,7 @@ from dbselect.selection.descent import (
     UNIT_CURVATURE,
     VARIANTS,
     Descent,
+    RowSquares,
     Settings,
     Variant,
     descend,

@@ -1,4 +1,4 @@
-"""Families with other links: the predictor of a link as that of another, by the chain rule.
+"""Families by their text, and with other links: a predictor as that of another, by the chain rule.
 
 A family with one link has a weight W and a working residual r at its predictor b. If b is a
 function of another link's predictor eta, of slope ``t = db/deta``, it has there::
@@ -20,26 +20,39 @@ Source: McCullagh, Nelder (1989), sections 2.5 and 4.3; R Core Team, ``glm.fit``
 et al. (2007), section 6.2.2 for t.
 """
 
+import copyreg
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import scipy
 from numpy.polynomial import chebyshev
 
+from dbselect.families import Family, parse
 from dbselect.glm.families import (
     BINOMIAL,
     BORDER,
     FAR,
+    GAUSSIAN,
+    POISSON,
     FamilyFormulas,
     Null,
     Row,
     bounded_exp,
     count,
+    multinomial,
+    of_levels,
     one_null,
     one_pair,
+)
+from dbselect.glm.log_families import (
+    GAMMA_POWER,
+    INVERSE_GAUSSIAN_POWER,
+    negative_binomial,
+    tweedie,
 )
 from dbselect.record.formulas import (
     Formula,
@@ -363,3 +376,56 @@ CLOGLOG = _binomial("cloglog", lambda eta: _cloglog_parts(eta)[1], _cloglog_row,
 LOG = replace(_binomial("log", _log_mean, _log_row, lambda p: (math.log(p), p)), at_zero=False)
 #: The binomial families with these links.
 BINOMIALS = (PROBIT, CLOGLOG, LOGLOG, CAUCHIT, LOG)
+
+
+#: The family whose number a fit estimates.
+ESTIMATED = "negative_binomial"
+#: Families with formulas of their own.
+_OWN = {
+    family.name: family
+    for family in (
+        GAUSSIAN, BINOMIAL, *BINOMIALS, POISSON,
+        tweedie(GAMMA_POWER, "gamma"), tweedie(INVERSE_GAUSSIAN_POWER, "inverse_gaussian"),
+        negative_binomial(1.0, ESTIMATED),  # before its number is estimated
+    )
+}  # fmt: skip
+#: Families with a number -> function of the number and the name.
+_WITH_NUMBER = {"tweedie": tweedie, "negative_binomial": negative_binomial}
+#: Families with a canonical link whose formulas come from another link.
+_CANONICAL = ("gamma(inverse)", "inverse_gaussian(inverse_squared)")
+
+
+def family_of(name: Family | str, classes: Sequence[Any] = ()) -> FamilyFormulas:
+    """Return a family's formulas; `classes` are its classes, or a binomial target's two levels."""
+    family = parse(name)
+    if family.has_classes:
+        return multinomial(classes)
+    formulas = _formulas(family)
+    return of_levels(formulas, classes) if classes else formulas
+
+
+def _by_name(family: FamilyFormulas) -> tuple[Any, ...]:
+    """Pickle a family by its name, as its formulas are functions."""
+    return family_of, (family.name, family.classes or family.levels)
+
+
+copyreg.pickle(FamilyFormulas, _by_name)
+
+
+def kind_of_family(name: str) -> str:
+    """Return the name of a family without its link or parameter."""
+    return name.partition("(")[0]
+
+
+@cache
+def _formulas(family: Family) -> FamilyFormulas:
+    name = str(family)
+    if name in _OWN:
+        return _OWN[name]
+    base = _OWN[family.name] if family.number is None else _WITH_NUMBER[family.name](
+        family.number, f"{family.name}({family.number!r})"
+    )  # fmt: skip
+    if family.link == family.links[0]:
+        return base
+    link = OTHER_LINKS.get(family.name, POSITIVE_LINKS)[family.link]
+    return by_link(base, link, is_canonical=name in _CANONICAL)

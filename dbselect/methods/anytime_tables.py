@@ -29,7 +29,7 @@ from dbselect.search.protocol import check_first
 from dbselect.search.table import referenced_columns
 from dbselect.selection.criteria import RULES
 from dbselect.selection.greedy import greedy_search
-from dbselect.selection.ties import TIE_SHARE, first_of_the_best
+from dbselect.selection.moves import TIE_SHARE, first_of_the_best
 from dbselect.sources.joins.facts import Facts, Fields
 from dbselect.sources.joins.left_join import Mask, side_by_side
 from dbselect.sources.open import open_table

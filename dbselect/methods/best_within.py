@@ -28,7 +28,7 @@ from dbselect.search.protocol import check_first
 from dbselect.search.table import gram_of_problem, gram_with
 from dbselect.selection.dash import Limits, Run
 from dbselect.selection.exchange import climbed
-from dbselect.selection.ties import Mask
+from dbselect.selection.moves import Mask
 from dbselect.sources.progress import turns
 from dbselect.spec.options import BestWithinOptions, BreakEvenOptions, NearBestOptions
 from dbselect.spec.refusals import refuse

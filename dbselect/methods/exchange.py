@@ -16,7 +16,7 @@ from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked
 from dbselect.selection.dash import Limits, Report, Run, greedy_choice
 from dbselect.selection.exchange import improved
-from dbselect.selection.ties import Mask
+from dbselect.selection.moves import Mask
 from dbselect.sources.progress import turns
 from dbselect.spec.options import ExchangeOptions
 from dbselect.spec.spec import Spec

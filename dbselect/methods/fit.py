@@ -10,7 +10,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, shown
 from dbselect.families import parse
-from dbselect.glm.named import ESTIMATED, family_of
+from dbselect.glm.links import ESTIMATED, family_of
 from dbselect.linear.condition import warn_of_dependence, warn_of_leak
 from dbselect.linear.constrained import apart_of
 from dbselect.linear.exact import ExactFit, exact_least_squares

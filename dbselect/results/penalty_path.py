@@ -24,7 +24,7 @@ from dbselect.record.prices import BUDGET_SLACK
 from dbselect.results.call import Call, Judged
 from dbselect.results.fields import StoredFields
 from dbselect.results.model import Model
-from dbselect.selection.ties import Mask
+from dbselect.selection.moves import Mask
 
 
 @dataclass(frozen=True, eq=False)

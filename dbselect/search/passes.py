@@ -12,10 +12,9 @@ from dbselect.errors import ArgumentError, ColumnError, DataError
 from dbselect.families import parse
 from dbselect.glm.constrained import fitted_under_signs
 from dbselect.glm.dispersion import most_likely
-from dbselect.glm.families import LARGEST_DEVIANCE
-from dbselect.glm.named import ESTIMATED, family_of
+from dbselect.glm.families import LARGEST_DEVIANCE, Offset
+from dbselect.glm.links import ESTIMATED, family_of
 from dbselect.glm.newton import GlmFit, GlmProblem, extended, solved, start
-from dbselect.glm.offset import Offset
 from dbselect.glm.passes import Data, Roles, first_pass
 from dbselect.glm.state import PassState
 from dbselect.linear.blas import SMALL_SQUARE

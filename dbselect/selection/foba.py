@@ -30,8 +30,13 @@ from dbselect.record.prices import BUDGET_SLACK, Prices
 from dbselect.record.steps import ROUNDING_GAIN, Choice, Record, Step, Stop, fits, within
 from dbselect.selection.criteria import Criterion
 from dbselect.selection.exchange import LEAST_RISE
-from dbselect.selection.moves import Usefulness, least_useful, together, with_room
-from dbselect.selection.ties import first_of_the_best
+from dbselect.selection.moves import (
+    Usefulness,
+    first_of_the_best,
+    least_useful,
+    together,
+    with_room,
+)
 
 
 class Allowance(Protocol):

@@ -9,7 +9,7 @@ import polars as pl
 from dbselect._lazy import top_level
 from dbselect.errors import ArgumentError, ColumnError, GroupError, shown
 from dbselect.families import Family, parse
-from dbselect.glm.named import family_of
+from dbselect.glm.links import family_of
 from dbselect.objectives.contract import Objective, is_objective
 from dbselect.options.conditions import (
     CONDITIONS,

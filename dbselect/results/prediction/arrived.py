@@ -175,7 +175,7 @@ class AnytimePredictor(files.Stored, InNotebooks):
         """The mean of the target as a formula of the linear predictor; None for least squares."""
         if self.problem.is_linear:
             return None
-        family = load("glm.named", "family_of")(str(parse(self.problem.family)))
+        family = load("glm.links", "family_of")(str(parse(self.problem.family)))
         return cast("Formula", family.means([column(("prediction",))])[0])
 
     def __repr__(self) -> str:

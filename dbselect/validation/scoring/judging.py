@@ -16,8 +16,7 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import DataError, UnknownLevelWarning, warn_caller
-from dbselect.glm.families import BINOMIAL
-from dbselect.glm.offset import Offset
+from dbselect.glm.families import BINOMIAL, Offset
 from dbselect.linear.problem import no_rows
 from dbselect.record.categories import Category
 from dbselect.record.gram import Gram, Matrix, Vector

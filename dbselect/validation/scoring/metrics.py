@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from dbselect.errors import ArgumentError, did_you_mean, shown
 from dbselect.glm.families import FamilyFormulas
-from dbselect.glm.named import kind_of_family
+from dbselect.glm.links import kind_of_family
 from dbselect.options.kinds import PAYOFF
 from dbselect.record.formulas import Formula, arrays, column, translate
 from dbselect.results.prediction.stakes import Stake

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from dbselect._arrow import empty_table, part_of
 from dbselect.errors import ColumnError, DataError, SourceError
 from dbselect.glm.families import FamilyFormulas
-from dbselect.glm.named import family_of
+from dbselect.glm.links import family_of
 from dbselect.record.columns import leaf_of, leaves
 from dbselect.record.formulas import Path, translate
 from dbselect.record.gram import Matrix, Vector

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dbselect.errors import SourceError
-from dbselect.glm.named import kind_of_family
+from dbselect.glm.links import kind_of_family
 from dbselect.glm.passes import INTERCEPT_PASSES, SETTLED, shift_of
 from dbselect.linear.problem import is_constant
 from dbselect.record.gram import Vector
