@@ -11,7 +11,7 @@ from polars import DataFrame, Float64, String
 
 from dbselect.errors import ArgumentError, ConditionWarning, ConvergenceWarning, shown, warn_caller
 from dbselect.methods.across import best_across, check_share, records_in
-from dbselect.methods.choose import choice_of
+from dbselect.methods.choice import choice_of
 from dbselect.objectives.contract import with_added
 from dbselect.objectives.score import Score
 from dbselect.options.kinds import AT_LEAST_ZERO

@@ -12,10 +12,9 @@ from dbselect.errors import ArgumentError, ColumnError, DataError, shown
 from dbselect.families import parse
 from dbselect.glm.links import ESTIMATED, family_of
 from dbselect.linear.condition import warn_of_dependence, warn_of_leak
-from dbselect.linear.constrained import apart_of
 from dbselect.linear.exact import ExactFit, exact_least_squares
 from dbselect.linear.inference import Deviations, FittedRows, through_origin
-from dbselect.linear.least_squares import least_squares
+from dbselect.linear.least_squares import apart_of, least_squares
 from dbselect.linear.problem import check_filled, check_usable, constant_target
 from dbselect.options.kinds import COLUMNS
 from dbselect.options.option import checked_options, shows

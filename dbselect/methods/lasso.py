@@ -5,7 +5,7 @@ from typing import Any, Unpack
 
 from dbselect.errors import ArgumentError, ColumnError, ConvergenceWarning, unknown, warn_caller
 from dbselect.linear.condition import CONDITION_LIMIT, warn_of
-from dbselect.linear.constrained import signs_of
+from dbselect.linear.least_squares import signs_of
 from dbselect.options.option import shows
 from dbselect.record.columns import match, numbers_among
 from dbselect.record.groups import Groups

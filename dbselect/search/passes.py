@@ -18,7 +18,7 @@ from dbselect.glm.newton import GlmFit, GlmProblem, extended, solved, start
 from dbselect.glm.passes import Data, Roles, first_pass
 from dbselect.glm.state import PassState
 from dbselect.linear.blas import SMALL_SQUARE
-from dbselect.linear.constrained import Constraint, sign_numbers
+from dbselect.linear.least_squares import Constraint, sign_numbers
 from dbselect.linear.problem import Index, Linear
 from dbselect.linear.state import by_size
 from dbselect.record.columns import Leaf

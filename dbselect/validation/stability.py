@@ -10,7 +10,7 @@ import polars as pl
 from dbselect.errors import ArgumentError, DataError, shown, warns_once
 from dbselect.options.kinds import THRESHOLD
 from dbselect.options.option import checked_options, options_of, shows
-from dbselect.pages.cells import frequencies_of_sizes
+from dbselect.pages.charts import frequencies_of_sizes
 from dbselect.pages.html import InNotebooks, listed
 from dbselect.record.gram import Gram
 from dbselect.record.groups import Groups, groups_of

@@ -17,7 +17,7 @@ from test_results import COSTS, FAMILIES, GROUPS, columns_of, found, table
 
 import dbselect as ds
 from dbselect.doors.cli import main
-from dbselect.results.report import models, write
+from dbselect.results.report import models, reproduce, write
 
 families = pytest.mark.parametrize("family", list(FAMILIES))
 

@@ -41,12 +41,12 @@ from dbselect.validation.scoring.judging import (
     Measurable,
     beside_steps,
     coefficients_of,
+    row_scores,
     unseen_in,
     with_mean_effects,
 )
 from dbselect.validation.scoring.measured import Evaluation, measured
 from dbselect.validation.scoring.metrics import with_payoff
-from dbselect.validation.scoring.row_scores import row_scores
 from dbselect.validation.simulate import simulate
 
 

@@ -21,8 +21,14 @@ from dbselect.validation.scoring.judging import (
     beside_steps,
     judged,
 )
-from dbselect.validation.scoring.metrics import OF_QUERIES, MetricRequest, check_family, requests_of
-from dbselect.validation.scoring.ranks import OF_CLASSES, ndcg
+from dbselect.validation.scoring.metrics import (
+    OF_CLASSES,
+    OF_QUERIES,
+    MetricRequest,
+    check_family,
+    ndcg,
+    requests_of,
+)
 
 
 @dataclass(frozen=True, eq=False)
