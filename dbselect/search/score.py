@@ -9,9 +9,9 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, shown
 from dbselect.linear.state import LinearState
+from dbselect.objectives.answers import Lazily
 from dbselect.objectives.contract import check_unselected, is_objective
 from dbselect.objectives.cross_validated import CrossValidated
-from dbselect.objectives.lazily import Lazily
 from dbselect.objectives.score import Score, std_error
 from dbselect.options.kinds import one_of
 from dbselect.record.foreign import in_memory
