@@ -9,8 +9,8 @@ from dbselect import (
     _addresses,
     _forked,  # noqa: F401 - registers handlers of forks
 )
-from dbselect._held import held as _held
 from dbselect._lazy import give as _give
+from dbselect._lazy import held as _held
 from dbselect._lazy import public as _public
 
 with _held():

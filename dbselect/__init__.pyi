@@ -39,9 +39,9 @@ from dbselect.results.allocation import allocate as allocate
 from dbselect.results.prediction.arrived import AnytimePredictor as AnytimePredictor
 from dbselect.sources.joins.key_sums import key_sums as key_sums
 from dbselect.sources.partial.learn import terms as terms
-from dbselect.sources.partial.patterns import patterns as patterns
 from dbselect.sources.read import gram as gram
 from dbselect.sources.read import gram_by as gram_by
+from dbselect.sources.read import patterns as patterns
 from dbselect.store.gram_store import GramStore as GramStore
 from dbselect.validation.scoring.evaluate import evaluate as evaluate
 from dbselect.validation.timeliness import compare as compare

@@ -1,13 +1,18 @@
-"""Lazy loading of public names (SPEC 1), and of classes from higher layers."""
+"""Lazy loading of public names (SPEC 1), and of classes from higher layers.
+
+Ctrl-C waits for an import to end: compiled modules of others would swallow it or fail halfway.
+"""
 
 import ast
 import importlib
+import signal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import current_thread, main_thread
+from types import FrameType
 from typing import Any
-
-from dbselect._held import held
 
 
 def load(module: str, name: str) -> Any:
@@ -53,3 +58,20 @@ def public(
         return value
 
     return names, getattribute, lambda: sorted([*names, *(n for n in space if n[:2] == "__")])
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Let an interrupt wait for the end of the block."""
+    before = signal.getsignal(signal.SIGINT)
+    if current_thread() is not main_thread() or not callable(before):
+        yield  # no interrupt is raised here
+        return
+    calls: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda *call: calls.append(call))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if calls:
+        before(*calls[0])

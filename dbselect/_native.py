@@ -317,7 +317,7 @@ def projection(
 ) -> _Vector:
     """Return the nearest vector with limited numbers of nonzeros and groups.
 
-    `v`, (p,), is finite; `order` is as in `selection.layout.Layout`; limits are at least 1.
+    `v`, (p,), is finite; `order` is as in `selection.projection.Layout`; limits are at least 1.
     """
     nearest = np.empty(len(v))
     _run("project", *_vector(v, order, starts), max_columns, max_groups, nearest)

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.objectives.smooth import RowSquares
 from dbselect.options.kinds import ALPHA, COUNT, NOT_NEGATIVE, POSITIVE, SHARE, one_of, whole
 from dbselect.problem.calls import (
     group_lasso,
@@ -27,13 +26,13 @@ from dbselect.selection.descent import (
     UNIT_CURVATURE,
     VARIANTS,
     Descent,
+    RowSquares,
     Settings,
     Variant,
     descend,
     lipschitz,
 )
-from dbselect.selection.layout import Grouping, layout_of
-from dbselect.selection.projection import check_limit, sght_project, sght_table
+from dbselect.selection.projection import Grouping, check_limit, layout_of, sght_project, sght_table
 from dbselect.spec.options import DescentOptions
 from dbselect.validation.timeliness import oracle
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import dbselect as ds
-from dbselect.doors.macros import made, texts
+from dbselect.doors.sql import made, texts
 from dbselect.options.option import REQUIRED, Option, options_of
 from dbselect.spec.fields import ProblemOptions
 from dbselect.spec.methods import METHODS, OF_RECORDS

@@ -39,9 +39,9 @@ from dbselect.sources.read import gram_by, gram_of, prepared
 from dbselect.sources.records import warn_of_skipped_rows, without_unseen_levels
 from dbselect.sources.request import NullPolicy, check_folds, check_seed
 from dbselect.sources.types import TableSource
-from dbselect.spec.combination import require_single_target
 from dbselect.spec.methods import METHODS
 from dbselect.spec.options import DesignOptions
+from dbselect.spec.spec import require_single_target
 
 
 class LazyFrameNamespace:

@@ -6,7 +6,7 @@ signs, the intercept being free, and is halved until the objective decreases::
     minimise  1/2 v'Bv - (g + B w)'v    so that  sign_j v_j >= 0        step v - w
 
 g is the downward gradient at w, and B the information, which secants correct for links that are not
-canonical. All points between w and v have the signs. The active set of `linear.constrained` chooses
+canonical. All points between w and v have the signs. The active set of `signed_minimum` chooses
 among columns that depend on each other.
 
 The last pass is at the coefficients of the fit. It shows how far these violate the optimality
@@ -33,7 +33,7 @@ from dbselect.glm.newton import (
     PassRequest,
     Status,
 )
-from dbselect.linear.constrained import signed_minimum
+from dbselect.linear.least_squares import signed_minimum
 from dbselect.record.gram import Vector
 
 #: Largest violation of the optimality conditions of a fit that has converged, in correlations;

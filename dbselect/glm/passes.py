@@ -18,11 +18,11 @@ from dbselect.glm.families import (
     LARGEST_LOG,
     FamilyFormulas,
     Null,
+    Offset,
     count,
     multinomial,
 )
 from dbselect.glm.newton import PassRequest
-from dbselect.glm.offset import Offset
 from dbselect.linear.problem import Index, is_constant
 from dbselect.record.formulas import Formula, absolute, choose, kept, number, total
 from dbselect.record.gram import Gram, Matrix, Vector

@@ -18,8 +18,7 @@ import polars as pl
 
 from dbselect import _native
 from dbselect.errors import DataError, FieldError
-from dbselect.linear.constrained import NOT_NORMAL, Constraint
-from dbselect.linear.least_squares import LeastSquares, least_squares
+from dbselect.linear.least_squares import NOT_NORMAL, Constraint, LeastSquares, least_squares
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Gram, Matrix, Vector
 

@@ -15,11 +15,10 @@ from dbselect.results.call import Call
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.joint import AnySequence
 from dbselect.results.wide import WideSequence
-from dbselect.search.lazy import LazySearch, resumed
+from dbselect.search.lazy import LazySearch, resumed, screened
 from dbselect.search.open import asked, open_search
 from dbselect.search.passes import PassSearch, pass_search
 from dbselect.search.protocol import Search, check_first
-from dbselect.search.screening import screened
 from dbselect.selection.criteria import RULES, rules_of_glm
 from dbselect.selection.greedy import doubling, greedy_search
 from dbselect.spec.options import AnytimeOptions
@@ -135,7 +134,7 @@ def sequence_in_passes(problem: Spec, **options: Unpack[AnytimeOptions]) -> GlmS
     """Compute the sequence by passes over the rows, for any family including gaussian."""
     checked, call = asked(problem, "anytime_sequence", AnytimeOptions, options)
     sequence: Any = _walked(_passes(problem, call, checked), checked)
-    return cast(GlmSequence, sequence)
+    return cast("GlmSequence", sequence)
 
 
 def _passes(problem: Spec, call: Call, options: AnytimeOptions) -> PassSearch:

@@ -29,14 +29,13 @@ from dbselect.search.protocol import check_first
 from dbselect.search.table import referenced_columns
 from dbselect.selection.criteria import RULES
 from dbselect.selection.greedy import greedy_search
-from dbselect.selection.ties import TIE_SHARE, first_of_the_best
+from dbselect.selection.moves import TIE_SHARE, first_of_the_best
 from dbselect.sources.joins.facts import Facts, Fields
-from dbselect.sources.joins.joined_gram import side_by_side
-from dbselect.sources.joins.left_join import Mask
+from dbselect.sources.joins.left_join import Mask, side_by_side
 from dbselect.sources.open import open_table
 from dbselect.sources.progress import PROGRESS_DELAY
+from dbselect.sources.request import check_numeric
 from dbselect.sources.snapshots import one_snapshot
-from dbselect.sources.target import check_numeric
 from dbselect.spec.options import TablesOptions
 from dbselect.spec.spec import Spec
 
@@ -299,7 +298,7 @@ class _Search:
             return stop
 
         sequence: Any = search.run("fr", walk, None)
-        return cast(AnytimeSequence, sequence)
+        return cast("AnytimeSequence", sequence)
 
     def _nothing(self, stop: Stop) -> Exception:
         if stop is Stop.BUDGET:

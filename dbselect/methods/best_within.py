@@ -1,4 +1,4 @@
-"""The best set of groups within a budget, proven, and all sets near it."""
+"""The best set of groups within a budget, proven, sets near it, and prices that keep a group."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -7,10 +7,11 @@ from typing import Any, Unpack, cast
 
 import numpy as np
 import polars as pl
+from polars import DataFrame, Float64, String
 
-from dbselect.errors import ArgumentError, ConditionWarning, shown, warn_caller
+from dbselect.errors import ArgumentError, ConditionWarning, ConvergenceWarning, shown, warn_caller
 from dbselect.methods.across import best_across, check_share, records_in
-from dbselect.methods.choose import choice_of
+from dbselect.methods.choice import choice_of
 from dbselect.objectives.contract import with_added
 from dbselect.objectives.score import Score
 from dbselect.options.kinds import AT_LEAST_ZERO
@@ -20,16 +21,16 @@ from dbselect.results.call import Call
 from dbselect.results.model import Model
 from dbselect.results.selected import Proof, Selected
 from dbselect.results.sets import NearBest
-from dbselect.search.compiled import compiled_choice, compiled_sets
+from dbselect.search.compiled import compiled_choice, compiled_prices, compiled_sets
 from dbselect.search.gram import GramSearch, gram_search
 from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import check_first
-from dbselect.search.table import gram_with
+from dbselect.search.table import gram_of_problem, gram_with
 from dbselect.selection.dash import Limits, Run
 from dbselect.selection.exchange import climbed
-from dbselect.selection.ties import Mask
+from dbselect.selection.moves import Mask
 from dbselect.sources.progress import turns
-from dbselect.spec.options import BestWithinOptions, NearBestOptions
+from dbselect.spec.options import BestWithinOptions, BreakEvenOptions, NearBestOptions
 from dbselect.spec.refusals import refuse
 from dbselect.spec.spec import Spec
 
@@ -106,7 +107,7 @@ def best_within(
     call = replace(call, options={"budget": budget, **call.options})
     if isinstance(problem.source, Score):
         return _without_proof(problem, call, budget, checked)
-    search = cast(GramSearch, open_search(problem, call))
+    search = cast("GramSearch", open_search(problem, call))
     check_first(search.groups, search.first, budget)
     start = perf_counter()
     with turns(None, "questions", checked["callback"]) as turn:
@@ -260,3 +261,59 @@ def near_best(problem: Spec, budget: float, **options: Unpack[NearBestOptions]) 
     table = pl.DataFrame(rows, schema={"groups": pl.List(pl.String), **numbers})
     first = sets[0]
     return NearBest(table, first["complete"], first["cut"], first["bound"], call=call)
+
+
+@shows(BreakEvenOptions)
+def break_even(problem: Spec, budget: float, **options: Unpack[BreakEvenOptions]) -> DataFrame:
+    """Return the highest price at which each group is still bought within a budget.
+
+    A group is bought if the best set within the budget has it, at the costs of the others; the
+    price is of the group itself, without set-ups that it shares and groups that it needs.
+
+    Returns
+    -------
+    DataFrame, one row per group: group, and price, in the unit of cost; 0 if it is not bought at
+    any price, the budget if it is worth all other groups together
+
+    Raises
+    ------
+    As `best_within`
+
+    Warns
+    -----
+    ConvergenceWarning : some set is not proven to be the best within the time limit, so that prices
+        may be off
+
+    Notes
+    -----
+    The best set with the group is no better at a higher price, so that bisection finds it: exactly
+    for costs of at most six decimals, else to 1e-9 of the budget. About log2(budget / unit) calls
+    of `best_within` per group, at most thirty, where costs are whole multiples of unit.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    >>> ds.Problem(table, "y", costs={"a": 5.0, "b": 1.0}).break_even(6.0).rows()
+    [('a', 6.0), ('b', 1.0)]
+    """
+    check_budget(budget)
+    if budget == float("inf"):
+        raise ArgumentError("budget is inf; break_even takes a finite one, as no price is above it")
+    _, call = asked(problem, "break_even", BreakEvenOptions, options)
+    gram, _ = gram_of_problem(problem)
+    call = replace(call, options={"budget": budget, **call.options})
+    search = gram_search(problem.on_gram(gram), call)
+    check_first(search.groups, search.first, budget)
+    with turns(None, "sets", None) as turn:
+        found = compiled_prices(search, turn)
+    unproven = [name for name, _, proven in found if not proven]
+    if unproven:
+        warn_caller(
+            f"{len(unproven)} of {len(found)} prices are not exact: a set is not proven to be "
+            "the best within the time limit; set time_limit higher",
+            ConvergenceWarning,
+        )
+    schema: Any = {"group": String, "price": Float64}
+    return DataFrame([row[:2] for row in found], schema, orient="row")

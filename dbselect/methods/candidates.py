@@ -13,12 +13,9 @@ from dbselect.errors import ArgumentError, DbselectError, GroupError, shown
 from dbselect.options.names import UnmatchedName
 from dbselect.record.gram import Gram, Matrix
 from dbselect.sources.joins.facts import Facts, Fields
-from dbselect.sources.joins.joined_gram import gram_over_facts
 from dbselect.sources.joins.keys import Key, check_alike, check_keys, fields_of
-from dbselect.sources.joins.left_join import LookedUp, LookUp, Mask
-from dbselect.sources.joins.many import Many
-from dbselect.sources.lazy import lazy
-from dbselect.sources.open import open_table
+from dbselect.sources.joins.left_join import LookedUp, LookUp, Many, Mask, gram_over_facts
+from dbselect.sources.open import lazy, open_table
 from dbselect.sources.partial.learn import MAX_LEVELS
 from dbselect.sources.types import TableSource
 

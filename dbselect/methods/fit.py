@@ -10,12 +10,11 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, ColumnError, DataError, shown
 from dbselect.families import parse
-from dbselect.glm.named import ESTIMATED, family_of
+from dbselect.glm.links import ESTIMATED, family_of
 from dbselect.linear.condition import warn_of_dependence, warn_of_leak
-from dbselect.linear.constrained import apart_of
 from dbselect.linear.exact import ExactFit, exact_least_squares
 from dbselect.linear.inference import Deviations, FittedRows, through_origin
-from dbselect.linear.least_squares import least_squares
+from dbselect.linear.least_squares import apart_of, least_squares
 from dbselect.linear.problem import check_filled, check_usable, constant_target
 from dbselect.options.kinds import COLUMNS
 from dbselect.options.option import checked_options, shows
@@ -39,11 +38,10 @@ from dbselect.search.table import (
     policy_but_for,
     table_of,
 )
-from dbselect.sources.lazy import brought_here
-from dbselect.sources.open import open_table
+from dbselect.sources.open import brought_here, open_table
 from dbselect.sources.passes import Passes
 from dbselect.sources.read import gram as read_gram
-from dbselect.sources.target import check_numeric
+from dbselect.sources.request import check_numeric
 from dbselect.sources.wide.exact import ExactSums, exact_sums
 from dbselect.spec.options import FitOptions
 from dbselect.spec.spec import Spec, answer_of
@@ -208,7 +206,7 @@ def _several(
     if problem.is_linear and not checked["exact"] and not isinstance(problem.source, np.ndarray):
         union = list(dict.fromkeys(name for own in models.values() for name in own))
         problem = problem.on_gram(_gram(problem, union, checked["uncorrelated"]))
-    return {name: fit(problem, own, **cast(Any, rest)) for name, own in models.items()}
+    return {name: fit(problem, own, **cast("Any", rest)) for name, own in models.items()}
 
 
 def columns_read(columns: Any) -> list[str] | None:

@@ -17,7 +17,6 @@ from dbselect.glm.refits import InMemory
 from dbselect.glm.state import Slope
 from dbselect.linear.condition import check_held, warn_of, warn_of_dropped
 from dbselect.linear.state import LinearState
-from dbselect.objectives.smooth import Point
 from dbselect.options.kinds import one_of
 from dbselect.options.names import StartName
 from dbselect.options.option import options_of, shows
@@ -38,15 +37,15 @@ from dbselect.selection.descent import (
     STARTS,
     VARIANTS,
     Descent,
+    Point,
     Settings,
     descend,
     lengths,
     restricted,
 )
 from dbselect.selection.exchange import LEAST_RISE
-from dbselect.selection.layout import Layout
-from dbselect.selection.projection import check_limit, project
-from dbselect.selection.ties import levelled
+from dbselect.selection.moves import levelled
+from dbselect.selection.projection import Layout, check_limit, project
 from dbselect.spec.options import DescentOptions, SghtOptions
 from dbselect.spec.spec import Spec
 

@@ -14,10 +14,9 @@ from typing import Any, Self
 import numpy as np
 
 from dbselect.errors import ArgumentError, ScoreError, ScoreWarning, shown, warn_caller
-from dbselect.objectives.answers import Answers, ScoreFunction
+from dbselect.objectives.answers import Answers, Lazily, ScoreFunction
 from dbselect.objectives.contract import Objective, SetFunction
 from dbselect.objectives.cross_validated import CrossValidated, scorer_of
-from dbselect.objectives.lazily import Lazily
 from dbselect.options.conditions import NONE, Conditions
 from dbselect.options.kinds import EXECUTOR, FINITE, FLAG, NOT_NEGATIVE
 from dbselect.record.gram import Vector

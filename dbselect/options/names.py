@@ -8,7 +8,7 @@ RuleName = Literal[
 ]
 #: Rules without a cost limit, for FoBa and generalised linear models.
 ForwardName = Literal["fr", "score", "omp", "omp-information", "omp-unwhitened", "omp-single"]
-#: Measures by which a group is the least useful: `selection.removal.USEFULNESS`.
+#: Measures by which a group is the least useful: `selection.moves.USEFULNESS`.
 BackwardName = Literal["loss", "coefficient"]
 #: Families of linear and generalised linear models.
 FamilyName = Literal[

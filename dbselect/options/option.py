@@ -61,7 +61,7 @@ def _option(hint: Any) -> Option:
 
 def checked_options(table: type[T], method: str, options: Mapping[str, Any]) -> T:
     """Return all options, checked, with defaults; OptionError if unknown or missing."""
-    declared: dict[str, Option] = options_of(cast(type, table))
+    declared: dict[str, Option] = options_of(cast("type", table))
     check_known(method, options, declared)
     values: dict[str, Any] = {}
     for name, option in declared.items():
@@ -71,7 +71,7 @@ def checked_options(table: type[T], method: str, options: Mapping[str, Any]) -> 
             raise OptionError(f"{method} needs option '{name}', which has no default")
         else:
             values[name] = option.default
-    return cast(T, values)
+    return cast("T", values)
 
 
 def check_known(method: str, names: Iterable[str], known: Iterable[str]) -> None:

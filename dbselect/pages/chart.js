@@ -20,7 +20,7 @@ function number(value, digits = 3) {
   return String(Number(value.toPrecision(digits)));
 }
 
-// As in dbselect/pages/cost.py: linear, or log(1 + cost / constant) where half of the height
+// As in dbselect/pages/charts.py: linear, or log(1 + cost / constant) where half of the height
 // is reached within a tenth of the cost. It ends at what all groups cost.
 function costAxis(spent, height, all = 0) {
   const most = Math.max(all, ...spent) || 1;

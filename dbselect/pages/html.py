@@ -1,12 +1,15 @@
-"""Pieces of HTML: escaped text, rounded numbers, tables and small curves."""
+"""Results as HTML: escaped text, rounded numbers, tables and small curves; also in notebooks."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from math import isnan
 from typing import Any
 
 import numpy as np
 import polars as pl
+
+from dbselect._forked import check_threads
 
 #: Most names that are listed; the others are counted.
 LISTED = 8
@@ -94,3 +97,36 @@ def _scaled(values: Any) -> Any:
     """Scale values from the least, 0, to the greatest, 1."""
     low, high = float(np.nanmin(values)), float(np.nanmax(values))
     return np.nan_to_num((values - low) / (high - low)) if high > low else np.zeros(len(values))
+
+
+#: Rows shown at the start and at the end of a longer table.
+FIRST_ROWS, LAST_ROWS = 12, 4
+
+
+@dataclass(frozen=True, eq=False)
+class Glance:
+    """A summary of a result: a table and a curve."""
+
+    table: pl.DataFrame  # the most informative rows
+    # x and y, each of shape (n,), and a caption; None for no curve
+    curve: tuple[Any, Any, str] | None = None
+
+
+class InNotebooks:
+    """Mixin of results that notebooks show as a table below their `repr`."""
+
+    table: pl.DataFrame
+
+    @property
+    def _glance(self) -> Glance:
+        return Glance(self.table)
+
+    def _repr_html_(self) -> str:
+        check_threads()
+        glance = self._glance
+        curve = ""
+        if glance.curve is not None:
+            words = escape(glance.curve[2])
+            curve = f"<div>{small_curve(*glance.curve, LARGER)}<div>{words}</div></div>"
+        table = html_table(glance.table, FIRST_ROWS, LAST_ROWS)
+        return f"<div><div>{escape(repr(self))}</div>{curve}{table}</div>"

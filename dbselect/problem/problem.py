@@ -5,17 +5,18 @@ from typing import Any
 
 from dbselect.errors import ArgumentError
 from dbselect.methods.anytime import anytime_sequence
-from dbselect.methods.backward import backward
-from dbselect.methods.best_within import best_within, near_best
-from dbselect.methods.break_even import break_even
-from dbselect.methods.dash import coverage, dash, greedy, random_k, top_k
-from dbselect.methods.exchange import exchange
+from dbselect.methods.best_within import best_within, break_even, near_best
+from dbselect.methods.choice import coverage, dash, exchange, greedy, random_k, top_k
 from dbselect.methods.fit import fit, projected_gram
-from dbselect.methods.foba import floating, foba
-from dbselect.methods.group_lasso import group_lasso, group_lasso_path, sparse_group_lasso
-from dbselect.methods.lasso import lasso, lasso_path
+from dbselect.methods.lasso import (
+    group_lasso,
+    group_lasso_path,
+    lasso,
+    lasso_path,
+    sparse_group_lasso,
+)
 from dbselect.methods.sght import sght
-from dbselect.methods.step import step
+from dbselect.methods.stepwise import backward, floating, foba, step
 from dbselect.objectives.contract import Objective, is_objective
 from dbselect.options.option import (
     option_lines,

@@ -16,9 +16,9 @@ from dbselect.problem.problem import Problem
 from dbselect.problem.several import AnytimeCall
 from dbselect.record.groups import Costs, GroupColumns
 from dbselect.spec import options
-from dbselect.spec.combination import require_single_target
 from dbselect.spec.fields import FIRST, ProblemOptions
 from dbselect.spec.methods import METHODS, OF_RECORDS
+from dbselect.spec.spec import require_single_target
 
 Groups = GroupColumns | None
 

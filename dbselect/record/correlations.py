@@ -9,7 +9,7 @@ import scipy
 
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import is_whole
-from dbselect.pages.cells import between
+from dbselect.pages.charts import between
 from dbselect.record.bases import Matrix
 from dbselect.record.groups import Groups, groups_of
 from dbselect.record.policies import row_counts

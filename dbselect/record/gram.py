@@ -15,7 +15,7 @@ import pyarrow as pa
 from dbselect import _native
 from dbselect._arrow import to_numpy
 from dbselect.errors import RecordError
-from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.html import Glance, InNotebooks
 from dbselect.record import files
 from dbselect.record.columns import SUFFIX, doubled, match, position
 from dbselect.record.policies import with_fills, with_joint_fills

@@ -24,7 +24,6 @@ from dbselect.store.cut import Cut as Cut
 from dbselect.store.refresh import Refreshed as Refreshed
 from dbselect.store.rolling import OverTime as OverTime
 from dbselect.store.rolling import Rolling as Rolling
-from dbselect.validation.comparison import Comparison as Comparison
 from dbselect.validation.cross_validation import CrossValidation as CrossValidation
 from dbselect.validation.drift import Drift as Drift
 from dbselect.validation.knockoffs import KnockoffSelection as KnockoffSelection
@@ -32,6 +31,7 @@ from dbselect.validation.robust import RobustErrors as RobustErrors
 from dbselect.validation.scoring.measured import Evaluation as Evaluation
 from dbselect.validation.stability import Stability as Stability
 from dbselect.validation.stopped_sequence import StoppedSequence as StoppedSequence
+from dbselect.validation.timeliness import Comparison as Comparison
 
 __all__ = [
     "Allocation",

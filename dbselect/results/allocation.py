@@ -16,7 +16,7 @@ from dbselect.errors import ArgumentError, ColumnError, did_you_mean, shown
 from dbselect.linear.problem import Linear
 from dbselect.linear.state import Index, LinearState
 from dbselect.options.kinds import NOT_NEGATIVE, POSITIVE
-from dbselect.pages.glance import InNotebooks
+from dbselect.pages.html import InNotebooks
 from dbselect.record.foreign import is_frame, rows_in_memory
 from dbselect.record.groups import Groups
 

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.html import Glance, InNotebooks
 from dbselect.record.gram import Matrix, Vector
 
 Index = npt.NDArray[np.intp]

@@ -36,7 +36,7 @@ _CLASSES = {
     "Step": "record.steps", "Choice": "record.steps", "Stop": "record.steps",
     "FittedRows": "linear.inference", "Deviations": "linear.inference",
     "Linear": "linear.problem", "Groups": "record.groups", "Conditions": "record.prices",
-    "Status": "glm.newton", "Constraint": "linear.constrained",
+    "Status": "glm.newton", "Constraint": "linear.least_squares",
     "NearBest": "results.sets", "BestAcross": "results.sets", "OrderAcross": "results.sets",
     "Proof": "results.selected",
 }  # fmt: skip

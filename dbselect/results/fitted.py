@@ -7,8 +7,8 @@ import polars as pl
 
 from dbselect import _forked
 from dbselect.errors import ArgumentError, FieldError, warn_of_choice
-from dbselect.linear.constrained import Constraint
 from dbselect.linear.inference import with_ends
+from dbselect.linear.least_squares import Constraint
 from dbselect.options.kinds import SHARE
 from dbselect.pages.summary import Summary
 from dbselect.record.gram import Gram

@@ -9,13 +9,13 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, FieldError, PerfectFitWarning, warn_caller
 from dbselect.linear.condition import warn_of
-from dbselect.linear.constrained import Constraint, constrained_fit
 from dbselect.linear.inference import (
     Deviations,
     FittedRows,
     t_quantile,
     tests,
 )
+from dbselect.linear.least_squares import Constraint, constrained_fit
 from dbselect.pages.html import listed
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.dependences import shares_of

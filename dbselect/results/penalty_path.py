@@ -14,9 +14,8 @@ from dbselect.linear.information import Fits, criteria
 from dbselect.linear.problem import Linear
 from dbselect.linear.state import LinearState
 from dbselect.options.kinds import BUDGET, COUNT, check_at
-from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.growth import growth
-from dbselect.pages.html import listed
+from dbselect.pages.charts import growth
+from dbselect.pages.html import Glance, InNotebooks, listed
 from dbselect.record.dependences import shares_of
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups
@@ -25,7 +24,7 @@ from dbselect.record.prices import BUDGET_SLACK
 from dbselect.results.call import Call, Judged
 from dbselect.results.fields import StoredFields
 from dbselect.results.model import Model
-from dbselect.selection.ties import Mask
+from dbselect.selection.moves import Mask
 
 
 @dataclass(frozen=True, eq=False)

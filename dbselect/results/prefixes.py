@@ -17,9 +17,8 @@ from dbselect.errors import ArgumentError, shown, warn_of_choice
 from dbselect.linear.problem import Linear
 from dbselect.options.conditions import Shared, checked
 from dbselect.options.kinds import BUDGET, SIGNS, check_at
-from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.html import listed
-from dbselect.pages.printed import printed
+from dbselect.pages.html import Glance, InNotebooks, listed
+from dbselect.pages.summary import printed
 from dbselect.record import files
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Costs, Groups, costs_of
@@ -649,7 +648,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         """Return the same steps with the groups at other costs."""
         sequence: Any = self  # every family is a dataclass
         rule = f"{self.rule}, at other costs"
-        return cast(Self, replace(sequence, groups=groups, spent=spent, call=call, rule=rule))
+        return cast("Self", replace(sequence, groups=groups, spent=spent, call=call, rule=rule))
 
     def guarantee(self, cost: float | None = None) -> Guarantee:
         """Return the guaranteed share of the optimum for the greedy rule (Theorems 3.2 and 4.3).

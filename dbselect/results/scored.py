@@ -12,8 +12,7 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, DbselectError, FieldError
 from dbselect.objectives.cross_validated import CrossValidated
 from dbselect.objectives.score import Score, std_error
-from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.html import listed
+from dbselect.pages.html import Glance, InNotebooks, listed
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Step, Stop, is_useful, spent_after
@@ -87,7 +86,7 @@ class ScoreModel(StoredFields, InNotebooks):
 
     @property
     def _score(self) -> Score:
-        return cast(Score, self.call.problem.source)
+        return cast("Score", self.call.problem.source)
 
     @property
     def _glance(self) -> Glance:
@@ -166,7 +165,7 @@ class ScoreSequence(StoredFields, Prefixes[Any]):
     @property
     def score(self) -> Score:
         """The score that was searched."""
-        return cast(Score, self.call.problem.source)
+        return cast("Score", self.call.problem.source)
 
     @cached_property
     def spent(self) -> Vector:
@@ -232,7 +231,7 @@ class ScoreSequence(StoredFields, Prefixes[Any]):
         budget : >= 0, in the unit of cost; None = no limit
         options : options of other sequences, which are refused
         """
-        if options or np.ndim(cast(Any, budget)):
+        if options or np.ndim(cast("Any", budget)):
             refuse_of_score("a prefix for each row")
         model: Any = self.at(cast("float | None", budget))
         return model.predict(rows)

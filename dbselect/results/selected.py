@@ -9,8 +9,7 @@ import numpy.typing as npt
 import polars as pl
 
 from dbselect.errors import FieldError
-from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.html import listed
+from dbselect.pages.html import Glance, InNotebooks, listed
 from dbselect.record.gram import Vector
 from dbselect.record.policies import row_counts
 from dbselect.record.steps import Stop

@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 
 import polars as pl
 
-from dbselect.pages.glance import InNotebooks
-from dbselect.pages.html import listed
+from dbselect.pages.html import InNotebooks, listed
 from dbselect.results.call import Call
 from dbselect.results.fields import StoredFields
 from dbselect.results.model import Model

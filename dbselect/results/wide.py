@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from dbselect.errors import ArgumentError, DbselectError
 from dbselect.linear import information
-from dbselect.linear.beside_levels import beside_levels, fitted_rows_of
 from dbselect.linear.inference import FittedRows
-from dbselect.linear.level_state import LevelState
+from dbselect.linear.level_state import LevelState, beside_levels, fitted_rows_of
 from dbselect.linear.problem import Linear
 from dbselect.linear.state import LinearState
 from dbselect.record.dependences import LEVEL_GROUP_TYPE, LevelGroup, shares_of

@@ -17,7 +17,7 @@ from dbselect.record.steps import Ended, Record, Step, Stop, fits, name_of
 from dbselect.results.call import Call
 from dbselect.results.joint import AnySequence
 from dbselect.selection.criteria import Criterion
-from dbselect.selection.removal import USEFULNESS, Usefulness
+from dbselect.selection.moves import USEFULNESS, Usefulness
 from dbselect.sources.progress import Callback, Turn, turns
 
 #: Changes the state of a search, records each step, and returns why it stopped.

@@ -29,15 +29,23 @@ from dbselect.results.call import Call
 from dbselect.results.glm.build import prefix_of, warn_of_fit
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
-from dbselect.search.family import FIT_TOL, Columns, begun, family_table, groups_in, passes_of
-from dbselect.search.passes import FamilySearch, model_of_groups
+from dbselect.search.passes import (
+    FIT_TOL,
+    Columns,
+    FamilySearch,
+    begun,
+    criterion_near,
+    family_table,
+    groups_in,
+    model_of_groups,
+    passes_of,
+)
 from dbselect.search.table import referenced_columns
 from dbselect.selection.criteria import RULES, Criterion, OnGlm
-from dbselect.selection.on_glm import criterion_near
 from dbselect.sources.open import open_table
 from dbselect.sources.passes import Passes, algebra_of
 from dbselect.sources.request import Table
-from dbselect.sources.sampling.sample import Sample, sample
+from dbselect.sources.sampling.drawn import Sample, sample
 from dbselect.spec.spec import Spec
 
 #: Most numbers in memory, rows times columns: 268 MB. A search refits all groups at each step,

@@ -9,9 +9,9 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, shown
 from dbselect.linear.state import LinearState
+from dbselect.objectives.answers import Lazily
 from dbselect.objectives.contract import check_unselected, is_objective
 from dbselect.objectives.cross_validated import CrossValidated
-from dbselect.objectives.lazily import Lazily
 from dbselect.objectives.score import Score, std_error
 from dbselect.options.kinds import one_of
 from dbselect.record.foreign import in_memory
@@ -22,8 +22,7 @@ from dbselect.results.call import Call
 from dbselect.results.scored import ScoreModel, ScoreSequence
 from dbselect.search.protocol import Search
 from dbselect.selection.criteria import Criterion
-from dbselect.selection.moves import together
-from dbselect.selection.removal import Usefulness
+from dbselect.selection.moves import Usefulness, together
 from dbselect.sources.partial.learn import terms as learnt
 from dbselect.spec.spec import Spec, problem_of
 
@@ -178,7 +177,7 @@ def score_search(
     search_of: Callable[[Spec], Any],
 ) -> ScoreSearch:
     """Set up the search of a score; `search_of` opens that of its linear model."""
-    source, values = cast(Score, problem.source), cast(Mapping[str, Any], options)
+    source, values = cast("Score", problem.source), cast("Mapping[str, Any]", options)
     check_unselected("score", source)
     told = replace(source.about, told=problem.told) if problem.told else source.about
     first = numbers_of(problem.always, told)

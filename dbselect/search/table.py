@@ -12,9 +12,8 @@ from dbselect.record.gram import Gram
 from dbselect.record.groups import patterns_of
 from dbselect.sources.open import open_table, stored_gram
 from dbselect.sources.read import check_no_rows, read_columns
-from dbselect.sources.request import NullPolicy, Table, not_computed, selected
-from dbselect.sources.sampling.sample import sample
-from dbselect.sources.target import check_numeric
+from dbselect.sources.request import NullPolicy, Table, check_numeric, not_computed, selected
+from dbselect.sources.sampling.drawn import sample
 from dbselect.spec.spec import Spec
 
 

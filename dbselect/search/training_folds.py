@@ -26,8 +26,7 @@ from dbselect.sources.partial.partial_aggregates import Summing, gather
 from dbselect.sources.read import with_digits_of
 from dbselect.sources.request import Folding
 from dbselect.sources.sampling.folded import ByFold, RowFolds
-from dbselect.sources.wide.gram_rows import Products
-from dbselect.sources.wide.level_sums import LevelProducts
+from dbselect.sources.wide.gram_rows import LevelProducts, Products
 from dbselect.sources.wide.wide_rows import WideRows
 from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of
 from dbselect.spec.spec import Spec

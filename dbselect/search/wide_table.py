@@ -33,13 +33,9 @@ from dbselect.sources.partial.learn import MAX_LEVELS
 from dbselect.sources.partial.partial_aggregates import Summing
 from dbselect.sources.read import prepared
 from dbselect.sources.records import warn_of_skipped_rows, without_levels
-from dbselect.sources.request import NullPolicy, Table
-from dbselect.sources.target import check_numeric
-from dbselect.sources.wide.gram_rows import Products
-from dbselect.sources.wide.level_sums import LevelProducts
-from dbselect.sources.wide.many_levels import MOST_LEVELS
-from dbselect.sources.wide.sparse_rows import sparse_field
-from dbselect.sources.wide.wide_rows import Index, WideRows
+from dbselect.sources.request import NullPolicy, Table, check_numeric
+from dbselect.sources.wide.gram_rows import LevelProducts, Products
+from dbselect.sources.wide.wide_rows import MOST_LEVELS, Index, WideRows, sparse_field
 from dbselect.sources.wide.wide_sums import Margins, Totals, filled, fills_of
 from dbselect.spec.spec import Spec
 

@@ -42,8 +42,7 @@ from dbselect.objectives.contract import (
 from dbselect.record.gram import Vector
 from dbselect.record.prices import BUDGET_SLACK, Prices
 from dbselect.record.steps import Stop
-from dbselect.selection.moves import together
-from dbselect.selection.ties import TIE_SHARE, Mask, best_first, first_of_the_best
+from dbselect.selection.moves import TIE_SHARE, Mask, best_first, first_of_the_best, together
 
 #: Guesses of alpha: the value reached hardly depends on them, and below the last one random
 #: sets pass unfiltered.

@@ -15,8 +15,7 @@ import numpy as np
 from dbselect.objectives.contract import Objective, ask_around, ask_sets
 from dbselect.record.gram import Vector
 from dbselect.record.prices import SUMS, Prices
-from dbselect.selection.moves import give_back, take, together
-from dbselect.selection.ties import Mask, first_of_the_best
+from dbselect.selection.moves import Mask, first_of_the_best, give_back, take, together
 
 #: Selected candidates -> mask of those that may be added.
 OpenTo = Callable[[Sequence[int]], Mask]

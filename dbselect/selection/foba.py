@@ -1,4 +1,4 @@
-"""FoBa: add the best group, and remove groups while that loses little.
+"""FoBa: add the best group, and remove groups while that loses little; or only remove.
 
     k = 0
     repeat:
@@ -9,10 +9,14 @@
 
 A removal loses at most a share nu < 1 of what the step to that size gained, so the value at each
 size rises from visit to visit, and the search ends. An `Allowance` limits the loss of a removal:
-`Share` for FoBa, another for floating search.
+`Share` for FoBa, `Beaten` for floating search, which removes r while S without it explains more
+than every set seen that cost no more. At costs of 1 that is its paper's search, which keeps the
+best set of each size and goes back to a smaller set only if that beats the best of its size; each
+removal raises the best value for a cost, so it ends. Backward elimination has the removals of
+FoBa, starting from all groups.
 
-Source: Zhang (2008), FoBa, Figure 3. Departures: groups and costs; only groups that gain epsilon
-are candidates.
+Sources: Zhang (2008), section 2, Figure 3; Pudil, Novovicova, Kittler (1994), Pattern Recognition
+Letters 15, SFFS. Departures: groups and costs; only groups that gain epsilon are candidates.
 """
 
 from collections.abc import Sequence
@@ -22,11 +26,17 @@ import numpy as np
 
 from dbselect.objectives.contract import Objective
 from dbselect.record.groups import Groups
-from dbselect.record.steps import ROUNDING_GAIN, Choice, Record, Step, Stop, within
+from dbselect.record.prices import BUDGET_SLACK, Prices
+from dbselect.record.steps import ROUNDING_GAIN, Choice, Record, Step, Stop, fits, within
 from dbselect.selection.criteria import Criterion
-from dbselect.selection.moves import together, with_room
-from dbselect.selection.removal import Usefulness, least_useful
-from dbselect.selection.ties import first_of_the_best
+from dbselect.selection.exchange import LEAST_RISE
+from dbselect.selection.moves import (
+    Usefulness,
+    first_of_the_best,
+    least_useful,
+    together,
+    with_room,
+)
 
 
 class Allowance(Protocol):
@@ -126,3 +136,61 @@ def foba_search(
                 record(Step("remove", member, -worth, -loss, state.value))
                 steps += 1
     return Stop.MAX_STEPS
+
+
+class Beaten:
+    """Allowance of floating search, by the cost and the value of every set seen so far."""
+
+    def __init__(self, prices: Prices) -> None:
+        self._prices = prices
+        # The empty set.
+        self._seen = {frozenset[int](): (0.0, 0.0)}
+
+    def added(self, state: Objective, gain: float) -> None:
+        """Record an added group."""
+        self._record(state)
+
+    def removed(self, state: Objective) -> None:
+        """Record a removed group."""
+        self._record(state)
+
+    def most(self, state: Objective, groups: Sequence[int]) -> float | None:
+        """Return the largest loss allowed for groups; None if the set without them was seen."""
+        rest = frozenset(state.held).difference(groups)
+        if rest in self._seen:
+            return None
+        limit = self._prices.spent(rest) * (1.0 + BUDGET_SLACK)
+        best = max(value for cost, value in self._seen.values() if cost <= limit)
+        return state.value - best - LEAST_RISE
+
+    def _record(self, state: Objective) -> None:
+        self._seen[frozenset(state.held)] = self._prices.spent(state.held), state.value
+
+
+def backward_search(
+    state: Objective,
+    groups: Groups,
+    usefulness: Usefulness,
+    record: Record,
+    *,
+    budget: float | None = None,
+    max_steps: int | None = None,
+    always: Sequence[int] = (),
+) -> Stop:
+    """Remove groups, in place, until only `always` are left, or the rest fits a budget.
+
+    `usefulness` maps the state to the worth of each selected group, before the cost. A step costs
+    O(D |S|), and O(D |S|^2) at most to update the state.
+    """
+    steps = 0
+    while len(state.held) > len(always):
+        if budget is not None and fits(groups.spent(state.held), budget):
+            return Stop.BUDGET
+        if max_steps is not None and steps >= max_steps:
+            return Stop.MAX_STEPS
+        group, worth = least_useful(state, groups, usefulness, always)
+        for member in groups.prices.with_dependents(group, state.held):
+            loss = state.remove(member)
+            record(Step("remove", member, -worth, -loss, state.value, Choice.FREE))
+            steps += 1
+    return Stop.EMPTY

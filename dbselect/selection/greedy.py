@@ -21,8 +21,7 @@ from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.record.steps import Choice, Record, Step, Stop, within
 from dbselect.selection.criteria import Criterion
-from dbselect.selection.moves import together, why_ended, with_room
-from dbselect.selection.ties import Mask, first_of_the_best
+from dbselect.selection.moves import Mask, first_of_the_best, together, why_ended, with_room
 
 #: Cost spent so far -> largest cost of the next group.
 CostLimit = Callable[[float], float]

@@ -1,17 +1,52 @@
-"""Groups that come or go together: with those that they need, or without those that need them."""
+"""Moves of a search: the best candidate, ties, groups that go together, the least useful one."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from dbselect.linear.state import LinearState
 from dbselect.objectives.contract import Objective
 from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups
 from dbselect.record.prices import Prices
 from dbselect.record.steps import Stop
-from dbselect.selection.ties import Mask
+
+#: Scores closer than this share of the best are ties, decided by the order of names.
+TIE_SHARE = 1e-10
+
+Mask = npt.NDArray[np.bool_]
+
+
+def first_of_the_best(scores: Vector, candidates: Mask) -> int:
+    """Return the candidate with the largest score, the first if several tie."""
+    best = scores[candidates].max()
+    return int(np.flatnonzero(candidates & (scores >= best - TIE_SHARE * abs(best)))[0])
+
+
+def best_first(scores: Vector) -> npt.NDArray[np.intp]:
+    """Return the candidates by falling score, ties in the order of names; shape (n,)."""
+    order = np.argsort(-scores, kind="stable")
+    return order[np.lexsort((order, _level_of(scores[order])))]
+
+
+def levelled(sizes: Vector) -> Vector:
+    """Return sizes >= 0, equal where they tie; below `TIE_SHARE` of the largest they are 0."""
+    order = np.argsort(-sizes, kind="stable")
+    falling = sizes[order]
+    level = _level_of(falling)
+    heads = falling[np.unique(level, return_index=True)[1]]
+    levelled = np.empty_like(sizes)
+    levelled[order] = heads[level]
+    return np.where(levelled > TIE_SHARE * levelled.max(), levelled, 0.0)
+
+
+def _level_of(falling: Vector) -> npt.NDArray[np.intp]:
+    """Return the rank of each of the falling numbers; those that tie share one."""
+    apart = falling[1:] < falling[:-1] - TIE_SHARE * np.abs(falling[:-1])
+    return np.concatenate([[0], np.cumsum(apart)])
 
 
 def together(state: Any, prices: Prices, action: str, worth: Callable[[Any], Vector]) -> Vector:
@@ -93,3 +128,45 @@ def beginning(state: Any, prices: Prices, always: list[int]) -> list[int]:
         for group in prices.with_dependents(among[int(worth.argmin())], held):
             everything.remove(group)
     return [group for group in order if group in everything.held]
+
+
+#: Losses below this share of the target's variance are rounding, so that they tie.
+ROUNDING_LOSS = 1e-14
+
+#: State of the search -> usefulness of each selected group, before the cost.
+Usefulness = Callable[[Any], Vector]
+
+
+def by_loss(state: Objective) -> Vector:
+    """Return the loss of removing each selected group."""
+    losses = state.losses()
+    return np.where(losses > ROUNDING_LOSS, losses, 0.0)
+
+
+def by_coefficient(state: LinearState) -> Vector:
+    """Return the length of each group's coefficients on unit-variance columns."""
+    squares = state.coef() ** 2
+    return np.sqrt([squares[columns].sum() for columns in state.members])
+
+
+#: Kinds of usefulness by the name that users give.
+USEFULNESS = {"loss": by_loss, "coefficient": by_coefficient}
+
+
+def least_useful(
+    state: Objective, groups: Groups, usefulness: Usefulness, always: Sequence[int]
+) -> tuple[int, float]:
+    """Return the group worth least, with those that need it, per what they give back; its worth.
+
+    Of worthless ones it is the dearest.
+    """
+    candidates = np.zeros(len(groups.costs), dtype=bool)
+    candidates[state.held] = True
+    candidates[list(always)] = False
+    costs = groups.prices.given_back(state.held)
+    worth = together(state, groups.prices, "remove", usefulness) / costs
+    worthless = candidates & (worth == 0.0)
+    if worthless.any() and worth[candidates].min() == 0.0:
+        candidates = worthless & (costs == costs[worthless].max())
+    group = first_of_the_best(-worth, candidates)
+    return group, float(worth[group])

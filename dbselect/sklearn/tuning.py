@@ -16,7 +16,7 @@ from dbselect.results.joint import AnySequence, JointSequence
 from dbselect.sklearn.training import Training
 from dbselect.sources.rows import Index
 from dbselect.validation.scoring.evaluate import squared_errors
-from dbselect.validation.scoring.row_scores import row_scores
+from dbselect.validation.scoring.judging import row_scores
 
 #: Pairs of rows to fit and rows to score.
 Splits = list[tuple[Index, Index]]

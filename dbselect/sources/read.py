@@ -1,4 +1,4 @@
-"""One pass over any table: `gram` and `gram_by`."""
+"""One pass over any table: `gram`, `gram_by`, and `patterns`, the records of a table with gaps."""
 
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -9,15 +9,15 @@ import pyarrow as pa
 
 from dbselect._arrow import empty_table
 from dbselect.errors import ArgumentError, ColumnError, LeftOutWarning, shown, warn_caller
-from dbselect.options.kinds import COLUMN
+from dbselect.options.kinds import COLUMN, COUNT
 from dbselect.record.gram import Gram
 from dbselect.record.terms import Terms
 from dbselect.sources.bounded import check_width, records_within
-from dbselect.sources.open import open_table, stored_gram
+from dbselect.sources.open import open_table, stored_gram, stored_patterns
 from dbselect.sources.partial.gaps import completed_groups, read_gaps, read_patterns
 from dbselect.sources.partial.grouping import folds_of
 from dbselect.sources.partial.learn import MAX_LEVELS, Bases, Categories, terms_for
-from dbselect.sources.partial.records_by_pattern import MAX_PATTERNS
+from dbselect.sources.partial.records_by_pattern import MAX_PATTERNS, Patterns
 from dbselect.sources.records import (
     finished_gram,
     read_records,
@@ -381,3 +381,65 @@ def with_digits_of(key: str | None, table: Table) -> Table:
     """Return the table with all digits of a key, if its engine would drop some."""
     with_digits: Callable[[str], Table] | None = getattr(table, "with_digits_of", None)
     return table if with_digits is None or key is None else with_digits(key)
+
+
+@one_snapshot
+def patterns(
+    source: TableSource | Patterns,
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    *,
+    max_patterns: int = MAX_PATTERNS,
+    categories: Categories | None = None,
+    basis: Bases | None = None,
+    max_levels: int = MAX_LEVELS,
+    terms: Terms | None = None,
+    on: Any = None,
+) -> Patterns:
+    """Read a table with gaps once: a Gram for each pattern of columns that are missing together.
+
+    Parameters
+    ----------
+    source, columns, weight : as in `gram`; stored patterns are returned as they are
+    max_patterns : patterns that are kept; of more, the rarest joins the one with which the fewest
+        values are lost, and a warning names the columns that lost some
+    categories, basis, max_levels, terms, on : as in `gram`
+
+    Returns
+    -------
+    Patterns, which methods take as a source, and which add up with ``+``
+
+    Raises
+    ------
+    ArgumentError : `max_patterns` is no whole number >= 1
+    SourceError, ColumnError, DataError : as `gram`
+
+    Warns
+    -----
+    LeftOutWarning : a column is missing in every row; there are more patterns than `max_patterns`
+
+    Notes
+    -----
+    O(n d^2) time, as `gram`; d^2 / 2 doubles a pattern and thread, of at most ``4 max_patterns``
+    patterns: of more, some are joined before all rows are read. A column of text is missing as a
+    whole. A table of ibis is read here, row by row.
+
+    Examples
+    --------
+    >>> import dbselect as ds
+    >>> import polars as pl
+    >>> table = pl.DataFrame({"a": [1.0, 2.0, None, 4.0], "y": [1.0, 3.0, 2.0, None]})
+    >>> ds.patterns(table).table["rows"].to_list()
+    [2, 1, 1]
+    """
+    COUNT.check("max_patterns", max_patterns)
+    stored = stored_patterns(source) if on is None else None
+    if stored is not None:
+        if columns is not None or weight is not None:
+            raise ArgumentError("source is patterns, which have their columns and weights")
+        return stored.joined(max_patterns)
+    table = open_table(source, columns, on)
+    request, _ = prepared(
+        table, columns, weight, "em", categories, basis, max_levels, terms, gaps=True
+    )
+    return read_patterns(table, request, max_patterns)

@@ -1,7 +1,7 @@
 """A request to read a table, checked against its schema before any row is read."""
 
 import re
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -11,6 +11,7 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, ColumnError, shown, unknown
 from dbselect.options.kinds import is_whole
 from dbselect.record.bases import Basis
+from dbselect.record.categories import kind_of
 from dbselect.record.columns import SUFFIX, Leaf, doubled, leaves, match
 from dbselect.record.computed import Computed, computed_names
 from dbselect.record.gram import Gram, is_record
@@ -420,3 +421,22 @@ def check_field(name: Any, argument: str, schema: pa.Schema) -> None:
         raise ArgumentError(f"{argument} is {name!r}; it must be the name of a column")
     if name not in schema.names:
         raise ColumnError(f"{argument} names {unknown('column', name, schema.names)}")
+
+
+def check_numeric(table: Table, targets: Iterable[str]) -> None:
+    """Refuse a target of a linear model that is not numeric."""
+    types = {leaf.name: leaf.type for leaf in leaves(table.schema) if not leaf.is_numeric}
+    for target in targets:
+        if target in types:
+            raise ColumnError(refusal(target, types[target], "numeric or boolean", "linear"))
+
+
+def refusal(target: str, type_: pa.DataType, allowed: str, model: str) -> str:
+    """Return the error message for a target of a type that the model does not allow."""
+    if kind_of(type_) != "text":
+        return f"target '{target}' has type {type_}; a {model} target must be {allowed}"
+    return (
+        f"target '{target}' is text; a {model} target must be {allowed}: cast it if it holds "
+        "numbers, make a column of 0 and 1 of one of its values, or predict all of them with "
+        "family 'multinomial'"
+    )

@@ -5,9 +5,8 @@ from typing import Any
 from dbselect.errors import ArgumentError, shown
 from dbselect.families import parse
 from dbselect.options.conditions import CONDITIONS
-from dbselect.spec.combination import ONE_TARGET
 from dbselect.spec.methods import METHODS
-from dbselect.spec.spec import Spec
+from dbselect.spec.spec import ONE_TARGET, Spec
 
 _QUADRATIC = (
     "the path of {method} is that of a quadratic objective, which the Gram matrix holds; "

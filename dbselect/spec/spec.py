@@ -1,4 +1,4 @@
-"""Problem fields, as searches, fits and results use them."""
+"""Problem fields, as searches, fits and results use them, and which go together."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -9,6 +9,7 @@ import polars as pl
 from dbselect._lazy import top_level
 from dbselect.errors import ArgumentError, ColumnError, GroupError, shown
 from dbselect.families import Family, parse
+from dbselect.glm.links import family_of
 from dbselect.objectives.contract import Objective, is_objective
 from dbselect.options.conditions import (
     CONDITIONS,
@@ -26,10 +27,10 @@ from dbselect.record.columns import doubled
 from dbselect.record.foreign import native
 from dbselect.record.gram import Gram
 from dbselect.record.groups import Costs, GroupColumns, GroupNames, costs_by_name, patterns_by_name
+from dbselect.record.policies import check_policies, refuse_em
 from dbselect.record.terms import Terms
 from dbselect.sources.request import NullPolicy
 from dbselect.sources.types import Source
-from dbselect.spec.combination import check_combination
 from dbselect.spec.fields import Level, ProblemOptions
 
 #: One response, or several that share groups and costs.
@@ -251,3 +252,62 @@ def _kind(source: Any) -> str:
     if source is None:
         return "without rows"
     return repr(source) if isinstance(source, str) else type(source).__name__
+
+
+#: Error for a list of responses.
+ONE_TARGET = "it must be one column here; lists of responses are for anytime_sequence and sght"
+
+
+def check_combination(family: Family, fields: Mapping[str, Any]) -> None:
+    """Refuse fields that do not fit the family or each other, with the reason."""
+    check_policies(fields["null_policy"])
+    if not (family.is_linear and fields["offset"] is None and fields["gram"] != "lazy"):
+        refuse_em(
+            fields["null_policy"],
+            "EM completes the whole Gram of a linear model: family must be 'gaussian', without "
+            "offset, and gram not 'lazy'",
+        )
+    if not (family.is_linear and fields["offset"] is None):
+        require_single_target(fields["target"])
+    offset, exposure, positive = fields["offset"], fields["exposure"], fields["positive"]
+    if family.has_classes and offset is not None:
+        raise ArgumentError(
+            f"offset is {offset!r}; added to the predictors of all classes it changes nothing"
+        )
+    if exposure is not None and family.link != "log":
+        raise ArgumentError(
+            f"exposure is {exposure!r}; its logarithm is added where the link is log, and family "
+            f"'{family}' has the link {family.link}"
+        )
+    if positive is not None and family.name != "binomial":
+        raise ArgumentError(
+            f"positive is {shown(positive)}; only family 'binomial' has a level that counts as 1"
+        )
+    if not (fields["intercept"] or family.has_classes or family_of(str(family)).at_zero):
+        raise ArgumentError(
+            "intercept is False; the model without columns has the predictor 0 then, at which "
+            f"family '{family}' has no mean"
+        )
+    if fields["gram"] == "lazy":
+        _check_lazy(family, fields)
+
+
+def _check_lazy(family: Family, fields: Mapping[str, Any]) -> None:
+    if not (family.is_linear and fields["offset"] is None):
+        raise ArgumentError(
+            "gram is 'lazy'; rows of the Gram are those of a linear model: family must be "
+            "'gaussian', without offset"
+        )
+    if not fields["intercept"]:
+        raise ArgumentError("intercept is False; gram='lazy' reads rows of centred columns")
+    if isinstance(fields["target"], list | tuple):
+        raise ArgumentError(
+            f"target is {shown(fields['target'])}; it must be one column here, as gram='lazy' "
+            "reads rows for one response"
+        )
+
+
+def require_single_target(target: Any) -> None:
+    """Refuse a list of responses, and name the methods that take one."""
+    if isinstance(target, list | tuple):
+        raise ArgumentError(f"target is {shown(list(target))}; {ONE_TARGET}")

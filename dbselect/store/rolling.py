@@ -195,7 +195,7 @@ class OverTime:
         DataError : no window has a step
         EngineError : altair is not installed
         """
-        from dbselect.pages.cells import order_over_time
+        from dbselect.pages.charts import order_over_time
 
         steps = self.steps
         if steps.is_empty():

@@ -10,8 +10,8 @@ from dbselect.options.kinds import CALLBACK, COLUMN
 from dbselect.options.option import options_of, shows
 from dbselect.record.gram import Gram
 from dbselect.record.policies import has_em
+from dbselect.search.open import is_lazy
 from dbselect.search.table import referenced_columns
-from dbselect.search.width import is_lazy
 from dbselect.sources.progress import Callback, turns
 from dbselect.spec.fields import GRID, METHOD, OF_METHOD
 from dbselect.spec.methods import JUDGED

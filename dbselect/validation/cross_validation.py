@@ -7,9 +7,8 @@ from typing import Any
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
-from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.options import options_beside
-from dbselect.pages.steps import MOST_STEPS, Heights, step_curves, thinned
+from dbselect.pages.charts import MOST_STEPS, Heights, options_beside, step_curves, thinned
+from dbselect.pages.html import Glance, InNotebooks
 from dbselect.record.gram import Gram
 from dbselect.record.steps import uninterrupted
 from dbselect.results.fields import StoredFields

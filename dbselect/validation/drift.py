@@ -12,7 +12,7 @@ from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.inference import check_read
 from dbselect.linear.problem import unusable
 from dbselect.options.option import changed, checked_options
-from dbselect.pages.steps import Heights, step_curves
+from dbselect.pages.charts import Heights, step_curves
 from dbselect.record.columns import INTERCEPT
 from dbselect.record.gram import Gram, Matrix, Vector, aligned
 from dbselect.record.steps import longest_within, uninterrupted

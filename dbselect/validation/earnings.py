@@ -10,8 +10,8 @@ import numpy as np
 import polars as pl
 
 from dbselect.errors import ArgumentError, PromiseWarning, warn_caller
-from dbselect.pages.asked import asked_bars
-from dbselect.pages.glance import InNotebooks
+from dbselect.pages.charts import asked_bars
+from dbselect.pages.html import InNotebooks
 from dbselect.record.gram import Vector
 from dbselect.record.prices import BUDGET_SLACK
 from dbselect.results.prediction.stakes import Stake

@@ -23,10 +23,9 @@ from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import AnyModel
 from dbselect.results.sequence import Sequence as AnytimeSequence
 from dbselect.sources.sampling.folded import FoldedTable, RowFolds
-from dbselect.validation.scoring.coefficients import coefficients_of
 from dbselect.validation.scoring.evaluate import evaluate, squared_errors
+from dbselect.validation.scoring.judging import coefficients_of, row_scores
 from dbselect.validation.scoring.metrics import OF_QUERIES, check_family, requests_of
-from dbselect.validation.scoring.row_scores import row_scores
 
 #: Errors that differ by less than this share of the target's variance are ties, and
 #: costs by less than this share of the largest: sums in another order differ by rounding.

@@ -13,8 +13,7 @@ from dbselect import _forked, _native
 from dbselect.errors import ArgumentError, DataError, warns_once
 from dbselect.options.names import OrderingName
 from dbselect.options.option import checked_options, options_of, shows
-from dbselect.pages.glance import InNotebooks
-from dbselect.pages.html import listed
+from dbselect.pages.html import InNotebooks, listed
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.steps import uninterrupted
 from dbselect.results.joint import JointSequence

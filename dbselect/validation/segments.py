@@ -20,13 +20,11 @@ from dbselect.results.selected import model_in
 from dbselect.search.table import policy_but_for, table_of
 from dbselect.search.training_folds import FoldSums, OtherFolds, held_out, wide_folds
 from dbselect.search.wide_table import WideTable
-from dbselect.sources.lazy import brought_here, table_elsewhere
-from dbselect.sources.open import open_table
+from dbselect.sources.open import brought_here, open_table, table_elsewhere
 from dbselect.sources.partial.grouping import warn_of_folds
 from dbselect.sources.read import gram_by, read_columns, with_digits_of
-from dbselect.sources.request import FOLD, Folding, not_computed, request_of
+from dbselect.sources.request import FOLD, Folding, check_numeric, not_computed, request_of
 from dbselect.sources.sampling.folded import FoldedTable, RowFolds
-from dbselect.sources.target import check_numeric
 from dbselect.spec.spec import Spec
 from dbselect.validation.grid import MethodOf, Options, answer
 from dbselect.validation.held_out import (

@@ -17,8 +17,8 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, shown, warns_once
 from dbselect.options.kinds import AT_LEAST_ZERO, one_of
-from dbselect.pages.glance import InNotebooks
-from dbselect.pages.steps import Heights, step_curves
+from dbselect.pages.charts import Heights, step_curves
+from dbselect.pages.html import InNotebooks
 from dbselect.record.gram import Vector
 from dbselect.record.prices import BUDGET_SLACK
 from dbselect.results.prediction.stakes import stake_of
@@ -160,7 +160,7 @@ def simulate(
             "look-up fails: {'weather': 0.1}"
         )
     is_list = isinstance(budget, Iterable) and not isinstance(budget, str)
-    budgets: list[Any] = list(cast(Iterable[float], budget)) if is_list else [budget]
+    budgets: list[Any] = list(cast("Iterable[float]", budget)) if is_list else [budget]
     for limit in budgets if budget is not None else ():
         AT_LEAST_ZERO.check("budget", limit)
     stake = stake_of(accept_above, worth, payoff)

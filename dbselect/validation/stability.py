@@ -10,9 +10,8 @@ import polars as pl
 from dbselect.errors import ArgumentError, DataError, shown, warns_once
 from dbselect.options.kinds import THRESHOLD
 from dbselect.options.option import checked_options, options_of, shows
-from dbselect.pages.cells import frequencies_of_sizes
-from dbselect.pages.glance import InNotebooks
-from dbselect.pages.html import listed
+from dbselect.pages.charts import frequencies_of_sizes
+from dbselect.pages.html import InNotebooks, listed
 from dbselect.record.gram import Gram
 from dbselect.record.groups import Groups, groups_of
 from dbselect.record.missing import features_of
@@ -23,9 +22,9 @@ from dbselect.results.prefixes import Prefixes
 from dbselect.results.selected import Selected
 from dbselect.search.table import patterns_read, policy_but_for, table_of
 from dbselect.sources.progress import turns
+from dbselect.sources.request import check_numeric
 from dbselect.sources.sampling.drawn import RECORD
 from dbselect.sources.sampling.resample import parts_in, resample
-from dbselect.sources.target import check_numeric
 from dbselect.spec.fields import METHOD, OF_METHOD
 from dbselect.spec.methods import CHOOSING
 from dbselect.spec.options import StabilityOptions
@@ -218,7 +217,7 @@ def stability(problem: Spec, method: MethodOf = "anytime_sequence", **options: A
 def _drawn(problem: Spec, options: StabilityOptions) -> pl.DataFrame:
     """Return the records to search: those of the source, or resampled."""
     source = problem.source
-    values = cast(Mapping[str, Any], options)
+    values = cast("Mapping[str, Any]", options)
     given = {name: values[name] for name in ("records", "kind", "key")}
     if isinstance(source, pl.DataFrame) and {RECORD, "gram"} <= set(source.columns):
         read = {name: getattr(problem, name) for name in ("weight", "rows", "terms")}
@@ -231,7 +230,7 @@ def _drawn(problem: Spec, options: StabilityOptions) -> pl.DataFrame:
     drawing = DRAWING | {name: value for name, value in given.items() if value is not None}
     drawing |= {"seed": problem.seed, "weight": problem.weight}
     if parts_in(source) is not None:
-        return resample(cast(Any, source), null_policy=problem.null_policy, **drawing)
+        return resample(cast("Any", source), null_policy=problem.null_policy, **drawing)
     columns = patterns_read(problem)
     table = table_of(problem, columns)
     check_numeric(table, problem.targets)

@@ -7,7 +7,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, DataError, warns_once
 from dbselect.options.option import checked_options, options_of, shows
-from dbselect.pages.glance import Glance, InNotebooks
+from dbselect.pages.html import Glance, InNotebooks
 from dbselect.record.steps import uninterrupted
 from dbselect.results.fields import StoredFields
 from dbselect.results.model import Model

@@ -8,7 +8,7 @@ import duckdb
 from pages import ROOT
 
 import dbselect as ds
-from dbselect.doors.macros import Macro, made, texts
+from dbselect.doors.sql import Macro, made, texts
 from dbselect.options.option import options_of
 from dbselect.spec.fields import ProblemOptions
 from dbselect.spec.methods import METHODS, OF_RECORDS

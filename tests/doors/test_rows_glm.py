@@ -15,7 +15,7 @@ from test_clients import one, raw
 from truths import TRUTH
 
 import dbselect as ds
-from dbselect.glm.named import family_of
+from dbselect.glm.links import family_of
 from dbselect.record.formulas import column, translate
 from dbselect.record.formulas import sql as algebra_of_sql
 

@@ -11,7 +11,7 @@ from scipy import special
 import dbselect as ds
 from dbselect.doors.cli import main
 from dbselect.glm import dispersion
-from dbselect.glm.named import kind_of_family
+from dbselect.glm.links import kind_of_family
 from dbselect.record.formulas import arrays, column, translate
 
 sm = pytest.importorskip("statsmodels.api")

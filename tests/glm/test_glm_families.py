@@ -13,7 +13,7 @@ from truths import AT_0, COLUMNS, FITTED, GROUPS, TABLE, TABLES, TRUTH, N, devia
 
 import dbselect as ds
 from dbselect.doors.cli import main
-from dbselect.glm.named import family_of
+from dbselect.glm.links import family_of
 from dbselect.options.names import FamilyName
 from dbselect.record import formulas
 from dbselect.record.formulas import column, translate

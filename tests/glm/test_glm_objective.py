@@ -18,12 +18,11 @@ from dbselect.glm import refits
 from dbselect.glm.held_rows import HeldRows
 from dbselect.record.groups import groups_of
 from dbselect.search import rows as rows_of_search
-from dbselect.selection.backward import backward_search
 from dbselect.selection.criteria import forward_regression
-from dbselect.selection.foba import Share, foba_search
-from dbselect.selection.removal import by_loss
+from dbselect.selection.foba import Share, backward_search, foba_search
+from dbselect.selection.moves import by_loss
 from dbselect.sources.open import open_table
-from dbselect.sources.sampling.sample import sample
+from dbselect.sources.sampling.drawn import sample
 
 GROUPS = {"ab": ["a", "b"], "c": ["c"], "d": ["d"], "e": ["e"]}
 #: Both sides of a difference end some 1e-12 above the least deviance.

@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 import statsmodels.api as sm
 
-from dbselect.glm.named import family_of, kind_of_family
+from dbselect.glm.links import family_of, kind_of_family
 
 F, L = sm.families, sm.families.links
 TRUTH = {

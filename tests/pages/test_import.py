@@ -30,7 +30,6 @@ def test_import_loads_nothing_heavy():
     assert {name for name in loaded if name.startswith("dbselect.")} == {
         "dbselect._addresses",
         "dbselect._forked",
-        "dbselect._held",
         "dbselect._lazy",
         "dbselect.doors",
         "dbselect.doors.namespaces",

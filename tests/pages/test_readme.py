@@ -10,7 +10,7 @@ import pytest
 from test_clients import in_node, node_has_duckdb
 
 from dbselect.doors.cli import main
-from dbselect.doors.macros import texts
+from dbselect.doors.sql import texts
 
 ROOT = Path(__file__).parents[2]
 #: The pages with examples that show what they print; `test_clusters` runs those on clusters.

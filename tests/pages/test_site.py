@@ -18,7 +18,7 @@ from test_docstrings import has_shared_doc
 
 import dbselect as ds
 from dbselect import sklearn
-from dbselect.doors.macros import texts
+from dbselect.doors.sql import texts
 
 pytest.importorskip("material", reason="the site needs dbselect[docs]")
 

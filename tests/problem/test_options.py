@@ -25,7 +25,7 @@ from dbselect.problem import calls
 from dbselect.search.compiled import METHODS as COMPILED
 from dbselect.selection.criteria import RULES
 from dbselect.selection.descent import VARIANTS
-from dbselect.selection.removal import USEFULNESS
+from dbselect.selection.moves import USEFULNESS
 from dbselect.spec.fields import ProblemOptions
 from dbselect.spec.methods import METHODS, OF_FITS, OF_RECORDS, places_of
 

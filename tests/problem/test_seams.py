@@ -21,7 +21,7 @@ from sklearn.model_selection import (
 )
 
 import dbselect as ds
-from dbselect._held import held
+from dbselect._lazy import held
 from dbselect.doors.cli import main
 from dbselect.sklearn import AnytimeClassifier, AnytimeRegressor, AnytimeSelector
 

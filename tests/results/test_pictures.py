@@ -12,7 +12,7 @@ from polars.testing import assert_frame_equal
 from test_results import COSTS, FAMILIES, GROUPS, found, table
 
 import dbselect as ds
-from dbselect.pages.cost import CostAxis
+from dbselect.pages.charts import CostAxis
 from dbselect.pages.style import COLOURS, PAGE, TEXT, line_encodings
 
 vl_convert = pytest.importorskip("vl_convert", reason="vl-convert-python draws the pictures")

@@ -17,7 +17,7 @@ from test_results import COSTS, FAMILIES, GROUPS, columns_of, found, table
 
 import dbselect as ds
 from dbselect.doors.cli import main
-from dbselect.results.report import models, what_if, write
+from dbselect.results.report import models, reproduce, write
 
 families = pytest.mark.parametrize("family", list(FAMILIES))
 
@@ -247,7 +247,7 @@ def test_the_page_asks_again_or_says_why_not(family, told, tmp_path, monkeypatch
 
 def test_a_record_that_is_too_large_for_a_page_says_so(tmp_path, monkeypatch):
     monkeypatch.setattr(write, "module_text", lambda: "AAAA")
-    monkeypatch.setattr(what_if, "MOST_RECORD", 100)
+    monkeypatch.setattr(reproduce, "MOST_RECORD", 100)
     text = report(found("linear"), tmp_path)
     assert "the record of 6 columns takes 0.0 MB" in text
     assert data_of(text)["ask"] is None

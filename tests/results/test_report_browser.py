@@ -13,7 +13,7 @@ import pytest
 from test_results import COSTS, FAMILIES, GROUPS, found, table
 
 import dbselect as ds
-from dbselect.results.report.what_if import module_text
+from dbselect.results.report.reproduce import module_text
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="selenium drives the browser")
 Keys = pytest.importorskip("selenium.webdriver.common.keys").Keys

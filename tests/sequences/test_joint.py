@@ -22,8 +22,7 @@ from dbselect.record.steps import Stop
 from dbselect.results import joint
 from dbselect.selection.criteria import RULES
 from dbselect.selection.descent import lengths, restricted
-from dbselect.selection.layout import Layout
-from dbselect.selection.projection import project
+from dbselect.selection.projection import Layout, project
 
 seeds = pytest.mark.parametrize("seed", range(3))
 rules = pytest.mark.parametrize("rule", list(RULES))

@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 
 import dbselect as ds
-from dbselect.selection.ties import best_first, levelled
+from dbselect.selection.moves import best_first, levelled
 
 #: Columns of `with_a_twin`, and those of its groups.
 WIDTH = 9

@@ -15,11 +15,10 @@ from dbselect.linear.state import LinearState
 from dbselect.objectives import answers
 from dbselect.record.groups import groups_of
 from dbselect.selection import dash as sampling
-from dbselect.selection.backward import backward_search
 from dbselect.selection.criteria import forward_regression
-from dbselect.selection.foba import Share, foba_search
+from dbselect.selection.foba import Share, backward_search, foba_search
 from dbselect.selection.greedy import greedy_search
-from dbselect.selection.removal import by_loss
+from dbselect.selection.moves import by_loss
 
 
 def state_of(problem):

@@ -20,7 +20,7 @@ from reference import Table
 from sklearn.linear_model import LassoLarsIC, LinearRegression, enet_path, lasso_path
 
 import dbselect as ds
-from dbselect.methods import penalties
+from dbselect.methods import lasso as methods
 
 #: Solvers that go on until a step is nothing agree to so much, in units of deviations.
 SOLVED = 1e-7
@@ -313,7 +313,7 @@ def test_a_record_that_no_rows_can_have_is_refused_and_a_point_short_of_its_mini
     ):
         with pytest.raises(ds.errors.RecordError, match="comoments that no rows can have"):
             call(record, "y")
-    monkeypatch.setattr(penalties, "PROMISED", 0.0)
+    monkeypatch.setattr(methods, "PROMISED", 0.0)
     problem = mixed(np.random.default_rng(22))
     with pytest.warns(ds.errors.ConvergenceWarning, match="conditions hold to .* only"):
         path_of(problem, penalties=[1e-4])

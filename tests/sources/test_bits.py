@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import dbselect as ds
-from dbselect.sources.engines.blocks import MOST_ROWS, Blocks, block_rows
+from dbselect.sources.engines.polars import MOST_ROWS, Blocks, block_rows
 
 
 def table(rows: int, columns: int = 4) -> pl.DataFrame:

@@ -13,7 +13,7 @@ from test_row_scores import rows, search
 
 import dbselect as ds
 from dbselect.sources.partial.partial_aggregates import merge_of, partial_of
-from dbselect.validation.scoring.ranks import auc, ndcg
+from dbselect.validation.scoring.metrics import auc, ndcg
 
 #: Both sides add some hundred rows of doubles up.
 CLOSE = {"rtol": 1e-9, "atol": 1e-10}

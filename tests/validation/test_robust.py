@@ -237,7 +237,7 @@ def test_states_of_parts_are_the_state_of_all():
 
 
 def sandwich_of(model):
-    from dbselect.validation.bread import of_linear, scoring_of
+    from dbselect.validation.robust import of_linear, scoring_of
 
     return scoring_of(model, of_linear(model), TABLE, "cluster", None, ["shop"])[0]
 

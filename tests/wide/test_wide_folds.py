@@ -13,9 +13,9 @@ from wholes import ONE_SHOT
 
 import dbselect as ds
 from dbselect.linear import lazy_gram
+from dbselect.search import open as opening
 from dbselect.search import training_folds as training
-from dbselect.search import width as too_wide
-from dbselect.sources.wide import many_levels, wide_rows
+from dbselect.sources.wide import wide_rows
 
 
 @pytest.fixture(autouse=True)
@@ -168,7 +168,7 @@ def test_entries_need_a_key_and_are_those_of_dense_columns():
 
 
 def test_above_so_many_columns_folds_are_wide_and_say_so(monkeypatch):
-    monkeypatch.setattr(too_wide, "MOST_COLUMNS", 5)
+    monkeypatch.setattr(opening, "MOST_COLUMNS", 5)
     with pytest.warns(ds.errors.WideWarning, match="this one is lazy"):
         found = ds.cross_validate(table(), "y", "anytime_sequence", folds=3, max_groups=2)
     assert found.problem.gram == "lazy"
@@ -191,7 +191,7 @@ def test_what_wide_folds_cannot_do_is_said(given, words):
 
 def test_a_level_that_only_one_fold_has_is_nothing_in_the_others(monkeypatch):
     """Where nothing is missing, two means of the same rows differ by rounding."""
-    monkeypatch.setattr(many_levels, "MAX_LEVELS", 20)
+    monkeypatch.setattr(wide_rows, "MAX_LEVELS", 20)
     users = np.r_[np.arange(40), np.random.default_rng(5).integers(0, 30, 4960)]
     rows = table(5, 5000).drop("w").with_columns(user=pl.Series(users).cast(pl.String))
     given = {"folds": 4, "key": "day", "groups": {"user": ["user"], "x0": ["x0"], "x1": ["x1"]}}

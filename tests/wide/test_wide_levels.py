@@ -16,7 +16,7 @@ from conftest import OPENERS
 import dbselect as ds
 from dbselect.search import training_folds as training
 from dbselect.search import wide_table as wide
-from dbselect.sources.wide import level_sums, many_levels, wide_rows
+from dbselect.sources.wide import gram_rows, wide_rows
 
 ROWS, USERS, ITEMS = 900, 80, 70
 NUMBERS = [f"x{j}" for j in range(6)]
@@ -30,7 +30,7 @@ CHEAP = {**dict.fromkeys(OTHERS, 9.0), "user": 1.0}
 @pytest.fixture(autouse=True)
 def few_levels_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have levels summed of which the whole Gram can be made, too."""
-    monkeypatch.setattr(many_levels, "MAX_LEVELS", 50)
+    monkeypatch.setattr(wide_rows, "MAX_LEVELS", 50)
     monkeypatch.setattr(wide_rows, "PIECE_ROWS", 130)
     by_row(monkeypatch, 60)
 
@@ -353,7 +353,7 @@ def test_what_needs_the_gram_of_levels_says_so():
 
 def test_too_many_products_are_refused_before_and_while_they_are_read(monkeypatch):
     table = problem(15)
-    monkeypatch.setattr(level_sums, "MOST_PAIRS", 300)
+    monkeypatch.setattr(gram_rows, "MOST_PAIRS", 300)
     items = {f"item.i{j}": [f"item.i{j}"] for j in range(ITEMS)}
     groups, first = {**USER, **items}, {"always": ["user"], "max_groups": 2}
     with pytest.raises(

@@ -15,7 +15,7 @@ from wholes import ONE_SHOT, ROUNDING, assert_same, both
 
 import dbselect as ds
 from dbselect.linear import lazy_gram
-from dbselect.search import width as too_wide
+from dbselect.search import open as opening
 from dbselect.sources.wide import wide_rows
 
 pytestmark = pytest.mark.usefixtures("small_batches")
@@ -127,7 +127,7 @@ METHODS = [ds.anytime_sequence, ds.foba]
 @pytest.fixture
 def small_grams(monkeypatch):
     """Take no more than five columns for a Gram."""
-    monkeypatch.setattr(too_wide, "MOST_COLUMNS", 5)
+    monkeypatch.setattr(opening, "MOST_COLUMNS", 5)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -55,7 +55,7 @@ def _records_of(path: str, by: list[str]) -> "pl.DataFrame":
     from dbselect.record.files import check_digest
     from dbselect.record.gram import RECORD_DTYPE
     from dbselect.sources.engines.polars import from_path
-    from dbselect.sources.lazy import collected
+    from dbselect.sources.open import collected
 
     frame = from_path(path).frame
     check_digest(path, "records")

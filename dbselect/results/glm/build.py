@@ -14,7 +14,7 @@ from dbselect.glm.expansion import Coefficients
 from dbselect.glm.newton import GlmFit, GlmProblem, Status
 from dbselect.glm.passes import Data
 from dbselect.linear.condition import LEAK_ROWS, LEAK_SHARE, warn_of, warn_of_dropped
-from dbselect.linear.constrained import Constraint
+from dbselect.linear.least_squares import Constraint
 from dbselect.pages.html import listed
 from dbselect.record.columns import numbers_among
 from dbselect.record.gram import Matrix, Vector

@@ -10,11 +10,11 @@ import polars as pl
 import scipy
 
 from dbselect.errors import ArgumentError, DataError, FieldError
-from dbselect.glm.named import family_of, kind_of_family
+from dbselect.glm.families import Offset
+from dbselect.glm.links import family_of, kind_of_family
 from dbselect.glm.newton import Status
-from dbselect.glm.offset import Offset
 from dbselect.linear import information
-from dbselect.linear.constrained import NOT_NORMAL, Constraint
+from dbselect.linear.least_squares import NOT_NORMAL, Constraint
 from dbselect.pages.html import listed
 from dbselect.pages.summary import test_text
 from dbselect.record.columns import INTERCEPT

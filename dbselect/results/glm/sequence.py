@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from dbselect.errors import ArgumentError, DataError, DbselectError, shown
-from dbselect.glm.named import family_of, kind_of_family
+from dbselect.glm.links import family_of, kind_of_family
 from dbselect.glm.newton import Status
 from dbselect.linear import information
 from dbselect.linear.information import lr_table, sides, tests_beside

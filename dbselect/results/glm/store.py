@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dbselect.glm.families import Offset
 from dbselect.glm.newton import Status
-from dbselect.glm.offset import Offset
 from dbselect.record.steps import MODEL_FIELDS, STEP_DTYPES, STEP_TYPE
 from dbselect.record.terms import Terms
 from dbselect.results.store import (

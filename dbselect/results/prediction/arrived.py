@@ -17,8 +17,7 @@ from dbselect._lazy import load
 from dbselect.errors import ArgumentError, DataError, shown
 from dbselect.families import parse
 from dbselect.options.kinds import BUDGET, FLAG, SHARE
-from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.html import listed
+from dbselect.pages.html import Glance, InNotebooks, listed
 from dbselect.record import files, formulas
 from dbselect.record.foreign import rows_in_memory
 from dbselect.record.formulas import Formula, column, translate
@@ -39,9 +38,8 @@ from dbselect.results.prediction.fallback import checked_frame, limits_of, run_p
 from dbselect.results.prediction.predict import are_mappings, check_present, frame_of, read_of
 from dbselect.results.prediction.stakes import stake_of
 from dbselect.results.store import to_table
-from dbselect.spec.combination import require_single_target
 from dbselect.spec.refusals import refuse
-from dbselect.spec.spec import Spec, answer_of, problem_of
+from dbselect.spec.spec import Spec, answer_of, problem_of, require_single_target
 
 #: Columns that the predictions have only with `level`.
 BOUNDS = ("lower", "upper")
@@ -177,8 +175,8 @@ class AnytimePredictor(files.Stored, InNotebooks):
         """The mean of the target as a formula of the linear predictor; None for least squares."""
         if self.problem.is_linear:
             return None
-        family = load("glm.named", "family_of")(str(parse(self.problem.family)))
-        return cast(Formula, family.means([column(("prediction",))])[0])
+        family = load("glm.links", "family_of")(str(parse(self.problem.family)))
+        return cast("Formula", family.means([column(("prediction",))])[0])
 
     def __repr__(self) -> str:
         rows = f"{self.gram.rows} rows"

@@ -16,8 +16,7 @@ from scipy.sparse import issparse
 
 from dbselect._arrow import empty_table
 from dbselect.errors import ArgumentError, ColumnError, shown, unknown
-from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.html import listed
+from dbselect.pages.html import Glance, InNotebooks, listed
 from dbselect.record import formulas
 from dbselect.record.columns import lacking, leaves
 from dbselect.record.entries import as_map
@@ -39,7 +38,7 @@ from dbselect.record.inputs import (
     single_fields,
 )
 from dbselect.record.terms import Terms
-from dbselect.sources.lazy import brought_here, table_elsewhere
+from dbselect.sources.open import brought_here, table_elsewhere
 from dbselect.sources.request import Table
 
 

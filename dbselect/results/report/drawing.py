@@ -9,7 +9,7 @@ import polars as pl
 from dbselect import _forked
 from dbselect.errors import ArgumentError
 from dbselect.options.kinds import FLAG
-from dbselect.pages.steps import MOST_STEPS, Heights, step_curves, thinned
+from dbselect.pages.charts import MOST_STEPS, Heights, step_curves, thinned
 from dbselect.results.heights import cost_of_height, flat_from, serving_steps
 
 #: Name of the curve whose row has the cost of the dotted line.

@@ -159,7 +159,7 @@ def _ranked(checked: Checked, name: str) -> tuple[str, dict[str, Any]] | None:
     ones = int(positive.sum())
     if not 0 < ones < len(positive):
         return None
-    auc = load("validation.scoring.ranks", "auc")(score, positive * 1.0, np.ones(len(score)))
+    auc = load("validation.scoring.metrics", "auc")(score, positive * 1.0, np.ones(len(score)))
     order = np.argsort(-score, kind="stable")
     ends = np.flatnonzero(np.append(np.diff(score[order]) != 0, True))
     ends = ends[np.unique(np.linspace(0, len(ends) - 1, DRAWN).astype(int))]

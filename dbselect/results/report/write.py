@@ -21,9 +21,15 @@ from dbselect.results.glm.model import predicted
 from dbselect.results.heights import cost_of_height, flat_from
 from dbselect.results.report.drawing import HELD_OUT, MOST_RESPONSES, SAME_SHARE, held_out_curve
 from dbselect.results.report.models import steps_of
-from dbselect.results.report.reproduce import code_of, code_parts
+from dbselect.results.report.reproduce import (
+    RULES,
+    code_of,
+    code_parts,
+    module_text,
+    page_record,
+    search_of,
+)
 from dbselect.results.report.rows import checked_rows
-from dbselect.results.report.what_if import RULES, module_text, page_record, search_of
 from dbselect.results.sequence import Sequence
 
 MOST_SEGMENTS = 2000

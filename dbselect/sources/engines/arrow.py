@@ -16,8 +16,8 @@ import pyarrow as pa
 from dbselect.errors import ArgumentError, ColumnError, SourceError, shown
 from dbselect.record.categories import text_schema, with_text_levels
 from dbselect.record.columns import leaves, numbers_among
+from dbselect.sources.paths import Unchanged, unchanged_of
 from dbselect.sources.request import Consumer
-from dbselect.sources.unchanged import Unchanged, unchanged_of
 
 #: Rows passed to a thread at a time: enough to hide the cost of passing them.
 BATCH_ROWS = 65536

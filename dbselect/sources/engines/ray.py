@@ -12,9 +12,9 @@ import pyarrow as pa
 from dbselect.errors import DbselectError, SourceError
 from dbselect.record.categories import text_schema, with_text_levels
 from dbselect.record.foreign import wide_decimals
+from dbselect.sources.bounded import key_hash
 from dbselect.sources.engines.arrow import Batched
 from dbselect.sources.engines.remote import check_sent, ran, release
-from dbselect.sources.partial.key_count import key_hash
 from dbselect.sources.partial.partial_aggregates import Changed, Work, merging
 
 #: Column with the part that a row is shuffled to; no table may have this name.

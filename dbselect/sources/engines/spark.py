@@ -26,9 +26,8 @@ from dbselect.sources.engines.remote import check_sent, release
 from dbselect.sources.objects import is_url
 from dbselect.sources.partial.gather import check_fits
 from dbselect.sources.partial.partial_aggregates import Changed, Passed, Work, merging
-from dbselect.sources.paths import FileListing, files_at
+from dbselect.sources.paths import FileListing, files_at, unchanged_of
 from dbselect.sources.request import Consumer
-from dbselect.sources.unchanged import unchanged_of
 
 #: Result of a task: number of its partition, state, error message.
 SCHEMA = "slot int, state binary, error string"

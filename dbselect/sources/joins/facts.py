@@ -11,11 +11,9 @@ from dbselect.errors import SkippedRowsWarning, SourceError, warn_caller
 from dbselect.record.gram import Gram, Matrix
 from dbselect.record.policies import too_few
 from dbselect.sources.engines.polars import LazyTable
-from dbselect.sources.joins.by_key import WEIGHT, pairs, rows_of
 from dbselect.sources.joins.key_sums import KeySums, key_sums
-from dbselect.sources.joins.keys import check_keys, compared
-from dbselect.sources.lazy import lazy
-from dbselect.sources.open import open_table
+from dbselect.sources.joins.keys import WEIGHT, check_keys, compared, pairs, rows_of
+from dbselect.sources.open import lazy, open_table
 from dbselect.sources.read import gram as read_gram
 from dbselect.sources.types import TableSource
 

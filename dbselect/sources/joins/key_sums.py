@@ -24,13 +24,17 @@ from dbselect.record.columns import numbers_among
 from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.policies import warn_of_skipped
 from dbselect.sources.engines.polars import LazyTable
-from dbselect.sources.joins.by_key import rows_of, summed
-from dbselect.sources.joins.joined_gram import gram_over_facts, side_by_side
-from dbselect.sources.joins.keys import Key, check_keys, compared, fields_of
-from dbselect.sources.joins.left_join import LookedUp, LookUp, Mask, look_up
-from dbselect.sources.joins.many import Many
-from dbselect.sources.lazy import lazy
-from dbselect.sources.open import open_table
+from dbselect.sources.joins.keys import Key, check_keys, compared, fields_of, rows_of, summed
+from dbselect.sources.joins.left_join import (
+    LookedUp,
+    LookUp,
+    Many,
+    Mask,
+    gram_over_facts,
+    look_up,
+    side_by_side,
+)
+from dbselect.sources.open import lazy, open_table
 from dbselect.sources.partial.learn import MAX_LEVELS
 from dbselect.sources.read import gram as read_gram
 from dbselect.sources.snapshots import one_snapshot

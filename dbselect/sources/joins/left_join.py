@@ -1,28 +1,95 @@
-"""Look up the columns of a table by key, as a Gram would have them after a left join."""
+"""Look up the columns of a table by key, as a Gram would have them after a left join.
 
+Of several rows per key a summary is taken: mean, count, latest row. The Gram of the columns over
+the facts is joined with that of the facts.
+"""
+
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from dbselect.errors import ArgumentError, ColumnError, DataError, LeftOutWarning, warn_caller
+from dbselect.errors import (
+    ArgumentError,
+    ColumnError,
+    DataError,
+    LeftOutWarning,
+    unknown,
+    warn_caller,
+)
 from dbselect.options.kinds import one_of
 from dbselect.options.names import UnmatchedName
 from dbselect.record.columns import SUFFIX
 from dbselect.record.formulas import column, date, polars, polars_column, translate
-from dbselect.record.gram import Matrix
+from dbselect.record.gram import Gram, Matrix, Vector
+from dbselect.record.policies import fills_beside
 from dbselect.record.terms import Terms
 from dbselect.sources.engines.polars import LazyTable
 from dbselect.sources.joins.keys import check_alike, check_keys, compared, fields_of
-from dbselect.sources.joins.many import Many, one_row_per_key, summaries_of
-from dbselect.sources.lazy import collected, lazy
-from dbselect.sources.open import open_table
+from dbselect.sources.open import collected, lazy, open_table
 from dbselect.sources.partial.learn import MAX_LEVELS, check_max_levels
 from dbselect.sources.read import prepared
+from dbselect.sources.records import without_marks, without_unseen_levels
 from dbselect.sources.request import columns_of, selected
+
+#: How several rows become one: one of `SUMMARIES`, or a list of them.
+Many: TypeAlias = str | Sequence[str]
+
+SUMMARIES = ("mean", "count", "latest")
+#: The column of ``"count"``.
+COUNT = "rows"
+
+
+def summaries_of(many: Any, order: Any) -> list[str]:
+    """Check and return the summaries of several rows of a key."""
+    summaries = [many] if isinstance(many, str) else list(many or ())
+    for summary in summaries:
+        if summary not in SUMMARIES:
+            raise ArgumentError(f"many is {many!r}; it must be among {list(SUMMARIES)}")
+    if len(set(summaries)) < len(summaries):
+        raise ArgumentError(f"many is {many!r}; it names a summary twice")
+    if ("latest" in summaries) != (order is not None):
+        raise ArgumentError(
+            f"order is {order!r} and many {many!r}; 'latest', and nothing else, needs order=, the "
+            "column whose largest value marks the latest row"
+        )
+    return summaries
+
+
+def one_row_per_key(
+    frame: pl.LazyFrame, keys: Sequence[str], summaries: Sequence[str], order: str | None
+) -> pl.LazyFrame:
+    """Aggregate the rows of each key to the summaries; the latest row has the largest `order`."""
+    schema = frame.collect_schema()
+    others = [name for name in schema.names() if name not in keys]
+    if order is not None and order not in others:
+        raise ColumnError(f"order names {unknown('column', order, others)}")
+    numeric = [name for name in others if schema[name].is_numeric() or schema[name] == pl.Boolean]
+    aggregates: list[pl.Expr] = []
+    if "mean" in summaries:
+        without_mean = [name for name in others if name not in numeric and name != order]
+        if without_mean and "latest" not in summaries:
+            warn_caller(
+                f"columns left out: {without_mean}, which have no mean; many='latest' takes them",
+                LeftOutWarning,
+            )
+        aggregates += [
+            pl.col(name).cast(pl.Float64).fill_nan(None).mean().alias(f"{name}_mean")
+            for name in numeric
+        ]
+    if "count" in summaries:
+        aggregates.append(pl.len().cast(pl.Int64).alias(COUNT))
+    aggregated = frame.group_by(keys).agg(aggregates)
+    if order is None:
+        return aggregated
+    latest = [pl.col(name).alias(f"{name}_latest") for name in others if name != order]
+    at_end = pl.col(order) == pl.col(order).max().over(keys)
+    return aggregated.join(frame.filter(at_end).select(*keys, *latest), on=keys, how="left")
+
 
 Mask = npt.NDArray[np.bool_]
 
@@ -186,4 +253,96 @@ def _values(table: LazyTable, options: LookUp) -> LookedUp:
         {name: frame[name].is_null().to_numpy() for name in incomplete},
         replace(request.base, indicators=tuple(marked)),
         texts,
+    )
+
+
+def gram_over_facts(
+    looked_up: LookedUp, rows: npt.NDArray[np.int64], weight: Vector, facts: Gram
+) -> tuple[Gram, Matrix]:
+    """Return the Gram of the p looked-up columns over the facts, and their centred values, (K, p).
+
+    Indicators that are always 0, and levels that no row has, are dropped.
+    """
+    terms = _filled(looked_up, weight)
+    centred, mean, low = _centred(looked_up.values, weight)
+    heavy = np.sqrt(weight)[:, None] * centred
+    gram = Gram(
+        looked_up.columns,
+        facts.rows,
+        facts.skipped,
+        facts.weight,
+        mean,
+        heavy.T @ heavy,
+        {name: int(rows[where].sum()) for name, where in looked_up.missing.items()},
+        low,
+        terms,
+    )
+    gram = without_unseen_levels(without_marks(gram), looked_up.texts)
+    at = {name: number for number, name in enumerate(looked_up.columns)}
+    if len(gram.columns) < len(at):
+        centred = centred[:, [at[name] for name in gram.columns]]
+    return gram, centred
+
+
+def side_by_side(first: Gram, second: Gram, cross: Matrix) -> Gram:
+    """Join two Grams of the same rows; `cross` are the comoments of their columns, (d, p)."""
+    clash = next((name for name in second.columns if name in first.columns), None)
+    if clash is not None:
+        raise ColumnError(
+            f"the table has a column '{clash}', which the Gram has, too; give name=, a "
+            "prefix for the table's columns, or choose other columns with columns="
+        )
+    return replace(
+        first,
+        columns=[*first.columns, *second.columns],
+        mean=np.append(first.mean, second.mean),
+        mean_low=np.append(first.mean_low, second.mean_low),
+        comoment=np.block([[first.comoment, cross], [cross.T, second.comoment]]),
+        missing=Counter(first.missing) + Counter(second.missing),
+        terms=_together(first.terms, second.terms),
+    )
+
+
+def _filled(looked_up: LookedUp, weight: Vector) -> Terms:
+    """Fill missing values in place; return the terms with the fills that are not 0."""
+    means: dict[str, float] = {}
+    for name in looked_up.terms.indicators:
+        column, gap = looked_up.values[:, looked_up.columns.index(name)], looked_up.missing[name]
+        present = np.where(gap, 0.0, weight)
+        if present.any() and weight[gap].any():
+            centred, mean, _ = _centred(column[:, None].copy(), present)
+            fill = fills_beside(present.sum(keepdims=True), mean, present @ centred**2)[0]
+            column[gap] = fill
+            means |= {name: float(fill)} if fill else {}
+    return replace(looked_up.terms, means=means)
+
+
+def _centred(values: Matrix, weight: Vector) -> tuple[Matrix, Vector, Vector]:
+    """Return columns, (K, p), centred in place, and their weighted means as sums of two doubles."""
+    total, is_used = weight.sum(), weight > 0
+    first = weight @ values / total
+    step = np.empty_like(first)
+    # Column by column, as one column fits into the caches and all do not.
+    for j in range(values.shape[1]):
+        column = values[:, j]
+        used = column if is_used.all() else column[is_used]
+        # The mean of a constant must be exact, even if its sum is rounded.
+        first[j] = min(max(first[j], used.min()), used.max())
+        column -= first[j]
+        step[j] = weight @ column / total
+        column -= step[j]
+    mean = first + step
+    return values, mean, (first - mean) + step
+
+
+def _together(first: Terms, second: Terms) -> Terms:
+    return replace(
+        first,
+        categories=(*first.categories, *second.categories),
+        bases=(*first.bases, *second.bases),
+        dates={**first.dates, **second.dates},
+        means={**first.means, **second.means},
+        indicators=(*first.indicators, *second.indicators),
+        flat=(*first.flat, *second.flat),
+        computed=(*first.computed, *second.computed),
     )

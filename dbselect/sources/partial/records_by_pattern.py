@@ -22,8 +22,8 @@ from dbselect.errors import (
     warn_caller,
 )
 from dbselect.options.kinds import COUNT
-from dbselect.pages.cells import rows_of_pairs
-from dbselect.pages.glance import InNotebooks
+from dbselect.pages.charts import rows_of_pairs
+from dbselect.pages.html import InNotebooks
 from dbselect.record import files
 from dbselect.record.gram import RECORD_TYPE, Gram, Matrix, is_record
 from dbselect.record.groups import groups_of

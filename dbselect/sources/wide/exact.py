@@ -32,8 +32,8 @@ from dbselect.record.columns import Leaf, numbers_among
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.policies import warn_of_skipped
 from dbselect.record.terms import Terms
+from dbselect.sources.request import check_numeric
 from dbselect.sources.rows import UNITS, TableRows, values
-from dbselect.sources.target import check_numeric
 
 #: Bits of a slice, and rows whose products are summed at a time: 2 BITS + log2(rows)
 #: may be 53 at most.

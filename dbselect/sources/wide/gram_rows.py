@@ -2,19 +2,87 @@
 
 Rows are centred at known means, so that the rounding of a mean enters only by its square. Products
 of entries with each other are summed around 0, as most are 0, and centred at the end.
+
+A row has one level of a category at most, so that the sums of all columns by level are the products
+of the levels with the other columns. Sums of entries are sparse: one number for each level and
+entry that occur together in a row.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse import csr_matrix, diags_array
 
+from dbselect.errors import DataError
 from dbselect.record.entries import Mask
 from dbselect.record.gram import Matrix, Vector
-from dbselect.sources.wide.centered_scan import LaterReading, compress_columns, taken
-from dbselect.sources.wide.wide_rows import Index, Piece
+from dbselect.sources.partial.partial_aggregates import Summing
+from dbselect.sources.wide.wide_rows import Index, Piece, WideRows
+
+#: Entries of a piece, as a share of their columns, up to which unused columns are dropped.
+FEW = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class LaterReading(Summing):
+    """A pass that centres pieces at the means of D columns from the first pass."""
+
+    rows: WideRows
+    #: shape (D + 1,), as in `Totals`
+    anchor: Vector
+    mean: Vector
+    #: shape (D,), ascending, positions of the D columns in the rows; None for all
+    kept: Index | None = field(default=None, kw_only=True)
+
+    @property
+    def n_dense(self) -> int:
+        """Number of dense columns, which come first, before the entries."""
+        width = len(self.rows.names)
+        return width if self.kept is None else int(np.searchsorted(self.kept, width))
+
+    def centred(self, piece: Piece) -> tuple[Matrix, Any, Vector]:
+        """Return centred dense columns, and entries, times the roots of weights, and the roots.
+
+        The dense, (n, n_dense + 1), have the target last; entries are CSR around 0, or None.
+        """
+        X, entries, root = piece.X, piece.entries, np.sqrt(piece.weight)
+        if self.kept is not None:
+            X = X[:, [*self.kept[: self.n_dense], -1]]
+            if entries is not None:
+                entries = taken(entries, self.kept[self.n_dense :] - len(self.rows.names))
+        beside = [*range(self.n_dense), -1]  # the columns before the entries, and the target
+        X -= self.anchor[beside]
+        X -= self.mean[beside]
+        X *= root[:, None]
+        if piece.has_gaps:
+            np.nan_to_num(X, copy=False)  # fills missing values with the mean
+        rooted = None if entries is None else (diags_array(root) @ entries).tocsr()
+        return X, rooted, root
+
+
+def compress_columns(rows: Any) -> tuple[Index | None, Any]:
+    """Drop empty columns; return the positions of the others, None for all, and the matrix."""
+    if rows.nnz > FEW * rows.shape[1]:
+        return None, rows
+    met, place = np.unique(rows.indices, return_inverse=True)
+    return met, csr_matrix((rows.data, place, rows.indptr), shape=(rows.shape[0], len(met)))
+
+
+def taken(rows: Any, at: Index) -> Any:
+    """Select columns of a CSR matrix; columns beyond its width are 0."""
+    place = np.full(rows.shape[1], -1, dtype=np.int64)
+    exists = at < rows.shape[1]
+    place[at[exists]] = np.flatnonzero(exists)
+    columns = place[rows.indices]
+    is_taken = columns >= 0
+    ends = np.concatenate([[0], np.cumsum(is_taken)])[rows.indptr]
+    parts = rows.data[is_taken], columns[is_taken], ends
+    return csr_matrix(parts, shape=(rows.shape[0], len(at)))
+
 
 #: Group, row, column and value of the nonzero products.
 Nonzeros = tuple[Index, Index, Index, Vector]
@@ -156,3 +224,73 @@ def _among(rooted: Any, at: Index) -> Nonzeros:
     inside = products.row // size == products.col // size
     row, column = products.row[inside], products.col[inside]
     return row // size, row % size, column % size, products.data[inside]
+
+
+#: Most pairs of a level and another entry in memory: 1.6 GB, and as much while they grow.
+MOST_PAIRS = 1 << 27
+
+
+@dataclass(eq=False)
+class LevelSums:
+    """Sums by level over some rows."""
+
+    dense: Matrix  # shape (L, n_dense), around the means
+    listed: Any  # CSR matrix, shape (L, D - n_dense), of the entries around 0
+    new: list[Any] = field(default_factory=list)  # such matrices, not yet added to `listed`
+
+    def settled(self) -> "LevelSums":
+        """Add the new matrices to `listed`."""
+        parts = [self.listed.tocoo(), *(matrix.tocoo() for matrix in self.new)]
+        row, column, value = (
+            np.concatenate([getattr(p, name) for p in parts]) for name in ("row", "col", "data")
+        )
+        self.listed = sparse.csr_matrix((value, (row, column)), shape=self.listed.shape)
+        self.new = []
+        if self.listed.nnz > MOST_PAIRS:
+            raise DataError(
+                f"the {len(self.dense)} levels of a group meet more than {MOST_PAIRS:,} pairs of a "
+                "level and another entry, and a lazy Gram holds a sum for each; give groups= "
+                "with fewer levels, or without the others"
+            )
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class LevelProducts(LaterReading):
+    """A later pass: the products of the columns of levels with all others."""
+
+    levels: Index  # shape (L,), ascending, columns of entries; each row has at most one
+
+    @property
+    def size(self) -> int:
+        """Approximate size of a state in bytes."""
+        return 8 * len(self.levels) * self.n_dense
+
+    def none(self) -> LevelSums:
+        """Return the sums of no rows."""
+        shape = len(self.levels), len(self.mean) - 1 - self.n_dense
+        return LevelSums(np.zeros((len(self.levels), self.n_dense)), sparse.csr_matrix(shape))
+
+    def of(self, batch: Any) -> Iterator[tuple[Index | None, Matrix, Any]]:
+        """Yield the levels of a piece, and their sums of dense columns and of entries."""
+        for piece in self.rows.pieces(batch):
+            X, rooted, _ = self.centred(piece)
+            levels = taken(rooted, self.levels - self.n_dense)
+            met, few = compress_columns(levels)
+            yield met, few.T @ X[:, :-1], levels.T @ rooted
+
+    def added(self, sums: LevelSums, more: Any) -> LevelSums:
+        """Add the sums of a piece, or of another process."""
+        if isinstance(more, LevelSums):
+            more = None, more.dense, more.settled().listed
+        met, dense, listed = more
+        sums.dense[slice(None) if met is None else met] += dense
+        listed.resize(sums.listed.shape)
+        sums.new.append(listed)
+        # Add matrices once they are as large as the sum, so that entries are copied a few times.
+        size = max(sums.listed.nnz, len(sums.dense))
+        return sums.settled() if sum(matrix.nnz for matrix in sums.new) > size else sums
+
+    def around_means(self, sums: LevelSums) -> tuple[Matrix, Any]:
+        """Return the sums of the dense columns, and those of the entries as a CSC matrix."""
+        return sums.dense, sums.settled().listed.tocsc()

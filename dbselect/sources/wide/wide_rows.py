@@ -1,6 +1,7 @@
 """Rows of a wide table as dense blocks: columns, target and weight of the rows used.
 
-A piece has a few million values, so memory does not grow with the batches of an engine.
+A piece has a few million values, so memory does not grow with the batches of an engine. Categories
+of very many levels are sparse entries instead of columns of 0 and 1.
 """
 
 from collections import Counter
@@ -16,24 +17,143 @@ import pyarrow as pa
 from scipy import sparse
 
 from dbselect._arrow import part_of
-from dbselect.errors import DataError
+from dbselect.errors import ArgumentError, DataError
 from dbselect.record.categories import Category
 from dbselect.record.columns import SUFFIX, Leaf
-from dbselect.record.entries import Entries, children_of
+from dbselect.record.entries import MOST_COLUMNS, Entries, Mask, children_of, entries_in, is_entries
 from dbselect.record.formulas import Path
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.policies import FILLS
+from dbselect.sources.partial.learn import MAX_LEVELS
 from dbselect.sources.request import Request
 from dbselect.sources.rows import values, weights_of
-from dbselect.sources.wide.many_levels import ManyLevels, has_many
-from dbselect.sources.wide.sparse_rows import entries
+
+
+def sparse_field(schema: pa.Schema) -> str | None:
+    """Return the name of the field of entries; None if there is none."""
+    names = [field.name for field in schema if is_entries(field.type)]
+    if len(names) > 1:
+        raise ArgumentError(
+            f"source has two fields of entries, '{names[0]}' and '{names[1]}'; a lazy Gram takes "
+            "one: leave the others out of the table"
+        )
+    return names[0] if names else None
+
+
+def entries(name: str, field: pa.Array) -> tuple[Any, Mask]:
+    """Return the entries of rows as a CSR matrix, and which rows have no missing entry."""
+    rows = entries_in(name, field)
+    if len(rows.at) and rows.at.max() >= MOST_COLUMNS:
+        raise DataError(
+            f"field '{name}' has entry {rows.at.max()}; numbers must be below {MOST_COLUMNS}, as "
+            "each has sums of its own: number the columns anew"
+        )
+    if np.isinf(rows.value).any():
+        raise DataError(f"field '{name}' has an infinite value; values must be finite")
+    width = int(rows.at.max()) + 1 if len(rows.at) else 0
+    matrix = sparse.csr_matrix((rows.value, rows.at, rows.ends), shape=(len(field), width))
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()  # Arrow's memory must not be written to
+        matrix.sum_duplicates()
+    gaps = np.isnan(rows.value)
+    is_complete = rows.there
+    if gaps.any():
+        is_complete = is_complete.copy()
+        is_complete[rows.row[gaps]] = False
+    return matrix, is_complete
+
+
+@dataclass
+class EntryTotals:
+    """Sums over the entries of a field, not centred."""
+
+    #: shape (D,), of w v, w v^2 and w v (y - anchor), y the target; D grows with the entries seen
+    sums: Vector
+    squares: Vector
+    products: Vector
+
+    @classmethod
+    def none(cls, width: int = 0) -> "EntryTotals":
+        """Return the sums of no rows."""
+        return cls(np.zeros(width), np.zeros(width), np.zeros(width))
+
+    @classmethod
+    def of(cls, rows: Any, weight: Vector, y: Vector) -> "EntryTotals":
+        """Return the sums of a CSR matrix of rows, (n, D); y is the target less its anchor."""
+        squared = sparse.csr_matrix((rows.data**2, rows.indices, rows.indptr), shape=rows.shape)
+        return cls(rows.T @ weight, squared.T @ weight, rows.T @ (weight * y))
+
+    def add(self, other: "EntryTotals", moved: float = 0.0) -> None:
+        """Add the sums of other rows; `moved` is their anchor of the target less this one."""
+        width = max(len(self.sums), len(other.sums))
+        for name in ("sums", "squares", "products"):
+            grown = np.zeros(width)
+            before, added = getattr(self, name), getattr(other, name)
+            grown[: len(before)] = before
+            grown[: len(added)] += added
+            setattr(self, name, grown)
+        self.products[: len(other.sums)] += moved * other.sums
+
+    def centred(self, weight: float, y: float) -> tuple[Vector, Vector, Vector]:
+        """Return means, and centred sums of squares and of products with the target.
+
+        `weight` is the weight of all rows, y the mean of the target less its anchor.
+        """
+        mean = self.sums / weight if weight else np.zeros_like(self.sums)
+        squares = np.maximum(self.squares - mean * self.sums, 0.0)
+        return mean, squares, self.products - y * self.sums
+
+
+#: Most levels of a text in a lazy Gram: they are kept in memory, and in models.
+MOST_LEVELS = 1_000_000
+
+
+def has_many(category: Category) -> bool:
+    """Whether the levels of a category are entries."""
+    return len(category.levels) > MAX_LEVELS
+
+
+@dataclass(frozen=True)
+class ManyLevels:
+    """Categories of text whose levels are entries of a row."""
+
+    categories: tuple[Category, ...]
+    policies: tuple[str, ...]  # policy for missing values of each
+
+    def __post_init__(self) -> None:
+        for category, policy in zip(self.categories, self.policies, strict=True):
+            if policy not in ("skip", "error"):
+                raise ArgumentError(
+                    f"null_policy of column '{category.column}' is {policy!r}; a text of "
+                    f"{len(category.levels)} levels takes 'skip' or 'error' only"
+                )
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The columns of all levels."""
+        return [name for category in self.categories for name in category.names]
+
+    @cached_property
+    def _types(self) -> list[pl.Enum]:
+        """The levels of each category as an Enum type, which looks them up fast."""
+        return [pl.Enum(category.texts) for category in self.categories]
+
+    def entries(self, texts: Sequence[pa.Array]) -> Iterator[tuple[str, Any, Mask]]:
+        """Yield each category, the levels of rows as a CSR matrix, and which rows have a text."""
+        for field, category, type_ in zip(texts, self.categories, self._types, strict=True):
+            text = pl.Series(pl.from_arrow(field))
+            at = text.cast(pl.String).cast(type_, strict=False).to_physical().cast(pl.Int64)
+            ends = np.concatenate([[0], np.cumsum(at.is_not_null().to_numpy())])
+            codes, shape = at.drop_nulls().to_numpy(), (len(text), len(category.levels))
+            levels = sparse.csr_matrix((np.ones(len(codes)), codes, ends), shape=shape)
+            yield category.column, levels, text.is_not_null().to_numpy()
+
 
 #: Most doubles of a piece: 32 MB, of which a thread needs some copies.
 PIECE_VALUES = 1 << 22
 #: Most rows of a piece: with few columns, its entries take as much memory.
 PIECE_ROWS = 1 << 14
 
-Mask = npt.NDArray[np.bool_]
 Index = npt.NDArray[np.intp]
 
 

@@ -10,8 +10,7 @@ import numpy as np
 from dbselect.record.gram import Vector
 from dbselect.record.policies import fills_beside
 from dbselect.sources.partial.partial_aggregates import Summing
-from dbselect.sources.wide.sparse_rows import EntryTotals
-from dbselect.sources.wide.wide_rows import Piece, WideRows
+from dbselect.sources.wide.wide_rows import EntryTotals, Piece, WideRows
 
 
 @dataclass

@@ -23,7 +23,7 @@ from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.problem import constant_target, unusable
 from dbselect.options.kinds import COLUMN, COLUMNS
 from dbselect.record.categories import Category
-from dbselect.record.columns import SUFFIX
+from dbselect.record.columns import SUFFIX, match
 from dbselect.record.gram import Gram, Vector, as_fitted
 from dbselect.record.inputs import Product, inputs_as_fitted
 from dbselect.results.glm.model import GlmModel
@@ -36,15 +36,18 @@ from dbselect.results.sequence import Sequence
 from dbselect.sources.open import stored_gram
 from dbselect.sources.read import gram as read_gram
 from dbselect.sources.snapshots import one_snapshot
-from dbselect.sources.wide.many_levels import has_many
-from dbselect.validation.scoring.coefficients import coefficients_of
-from dbselect.validation.scoring.judging import Measurable, beside_steps
+from dbselect.sources.wide.wide_rows import has_many
+from dbselect.validation.scoring.judging import (
+    Measurable,
+    beside_steps,
+    coefficients_of,
+    row_scores,
+    unseen_in,
+    with_mean_effects,
+)
 from dbselect.validation.scoring.measured import Evaluation, measured
 from dbselect.validation.scoring.metrics import with_payoff
-from dbselect.validation.scoring.row_scores import row_scores
-from dbselect.validation.scoring.watched import with_watched
 from dbselect.validation.simulate import simulate
-from dbselect.validation.unknown import unseen_in, with_mean_effects
 
 
 @overload
@@ -364,3 +367,32 @@ def squared_errors(
     bias = fitted_gram.mean[0] - intercept - coef @ fitted_gram.mean[1:]
     variance = C[0, 0] - 2.0 * coef @ C[1:, 0] + np.einsum("si,si->s", coef @ C[1:, 1:], coef)
     return np.maximum(variance, 0.0) + bias**2, float(C[0, 0])
+
+
+def with_watched(
+    table: pl.DataFrame, result: Sequence | Model, gram: Gram, watch: Names[str]
+) -> pl.DataFrame:
+    """Add for each watched column the correlation of each prefix's prediction with it.
+
+    NULL where the column or the prediction is constant. O(steps D^2).
+    """
+    names = match(watch, gram.columns, "watch")
+    for name in names:
+        if name in table.columns:
+            raise ArgumentError(
+                f"watch names column '{name}', as a column of the result; rename it"
+            )
+    columns = list(result.columns)
+    coef = coefficients_of(result)[1][..., 0]
+    fitted = as_fitted(gram, columns, result.terms).covariance() if columns else np.zeros((0, 0))
+    position = {name: at for at, name in enumerate(gram.columns)}
+    variance = np.maximum(np.einsum("sd,de,se->s", coef, fitted, coef), 0.0)
+    found = {}
+    for name in names:
+        other = gram.comoment[position[name]] / gram.weight
+        # A level that these rows lack is a column of 0.
+        own = np.array([other[position[c]] if c in position else 0.0 for c in columns])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            values = coef @ own / np.sqrt(variance * other[position[name]])
+        found[name] = pl.Series(name, np.clip(values, -1.0, 1.0)).fill_nan(None)
+    return table.with_columns(*found.values())

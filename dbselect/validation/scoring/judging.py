@@ -1,6 +1,11 @@
 """Score every prefix of a result on the rows of a table, in one pass.
 
 Metrics that sort rows keep 8 (M + 2) bytes a row, with K classes 8 K (M + 1) + 8, and its key.
+
+A row whose level was not in the fit gets the mean effect m of the levels over the rows of the fit,
+so that the dropped level does not matter. With the columns x of a category, all 0 in such a row::
+
+    b0 + sum b_l x_l + m (1 - sum x_l)
 """
 
 from collections.abc import Sequence
@@ -10,23 +15,89 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dbselect.errors import DataError
-from dbselect.glm.families import BINOMIAL
-from dbselect.glm.offset import Offset
-from dbselect.linear.problem import no_rows
-from dbselect.record.gram import Matrix, Vector
+from dbselect.errors import DataError, SourceError, UnknownLevelWarning, warn_caller
+from dbselect.glm.families import BINOMIAL, Offset
+from dbselect.glm.links import kind_of_family
+from dbselect.glm.passes import INTERCEPT_PASSES, SETTLED, shift_of
+from dbselect.linear.problem import is_constant, no_rows
+from dbselect.record.categories import Category
+from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.policies import warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.glm.sequence import GlmSequence
-from dbselect.results.model import Model
+from dbselect.results.joint import JointSequence
+from dbselect.results.model import JointModel, Model
 from dbselect.results.prediction.contributions import LinearPredictors
 from dbselect.results.prediction.predict import Predictor
 from dbselect.results.sequence import Sequence as LinearSequence
-from dbselect.validation.scoring.coefficients import coefficients_of
-from dbselect.validation.scoring.metrics import Numbers, RowsSeen, summed_of
+from dbselect.validation.scoring.metrics import CLASSES, Numbers, RowsSeen, summed_of
 from dbselect.validation.scoring.reading import RowReading, Sums, UsedRows, fields_read
-from dbselect.validation.unknown import warn_of_share
+
+#: Share of the weight that counts as 0, for the rounding of a sum of shares.
+ROUNDING_SHARE = 1e-9
+
+
+def unseen_in(gram: Gram, terms: Terms) -> list[Category]:
+    """Return categories with unseen levels, with a warning; DataError if shares are missing."""
+    if not gram.rows:
+        return []
+    mean = dict(zip(gram.columns, gram.mean.tolist(), strict=True))
+    by_column = {category.column: category for category in gram.terms.categories}
+    unseen = []
+    for category in terms.categories:
+        levels = by_column.get(category.column, category).names
+        # A Gram with only some of the level columns says nothing about the other rows.
+        if {*levels} <= mean.keys():
+            seen_share = sum(mean.get(name, 0.0) for name in {*category.marked_names})
+            if warn_of_share(category, seen_share):
+                unseen.append(category)
+    return unseen
+
+
+def warn_of_share(category: Category, known: float) -> bool:
+    """Whether rows have unseen levels, with a warning; DataError if shares are missing."""
+    if category.rest or 1.0 - known <= ROUNDING_SHARE:
+        return False
+    text = (
+        f"{1.0 - known:.2%} of the rows have a level of '{category.column}' that the fit has not "
+        "seen"
+    )
+    if category.shares is None:
+        raise DataError(
+            f"{text}, and the sequence was stored without the share of each level in the rows of "
+            "the fit, whose mean effect such a level counts as; search again"
+        )
+    warn_caller(f"{text}; they are judged with the mean effect of its levels", UnknownLevelWarning)
+    return True
+
+
+def with_mean_effects(
+    columns: Sequence[str],
+    intercept: Numbers,
+    coef: Numbers,
+    categories: Sequence[Category],
+) -> tuple[list[str], Numbers, Numbers]:
+    """Rewrite models so that a row that is 0 in all levels gets the category's mean effect.
+
+    Intercepts have shape (..., K), coefficients (..., D, K); missing level columns are added.
+    """
+    names_of = {category: category.marked_names for category in categories}
+    names = list(dict.fromkeys([*columns, *(n for levels in names_of.values() for n in levels)]))
+    place = {name: at for at, name in enumerate(names)}
+    intercept = intercept.copy()
+    padding = [(0, 0)] * coef.ndim
+    padding[-2] = (0, len(names) - len(columns))
+    coef = np.pad(coef, padding)
+    for category, levels in names_of.items():
+        if category.rest or category.shares is None:
+            continue
+        at = [place[name] for name in levels]
+        mean = np.einsum("...jk,j->...k", coef[..., at, :], category.shares[: len(at)])
+        intercept += mean
+        coef[..., at, :] -= mean[..., None, :]
+    return names, intercept, coef
+
 
 #: Results of one response, which metrics can score.
 Measurable = LinearSequence | Model | GlmSequence | GlmModel
@@ -208,3 +279,107 @@ def _allowed(judging: Judging) -> str:
         return "0/1 or boolean, as auc, gini, ks, accuracy and payoff of linear models need"
     family = judging.formulas
     return f"{family.allowed}, as a {family.name} target must be"
+
+
+def coefficients_of(result: Any) -> tuple[Numbers, Numbers]:
+    """Return intercepts (M, K) and coefficients (M, D, K) of M prefixes with K predictors."""
+    if isinstance(result, JointSequence | JointModel):
+        arrays = zip(*map(coefficients_of, result.responses.values()), strict=True)
+        intercept, coef = (np.concatenate(parts, axis=-1) for parts in arrays)
+        return intercept, coef
+    if isinstance(result, GlmSequence):
+        return result.intercept, result.coef
+    if isinstance(result, LinearSequence):
+        return result.intercept[:, None], result.coef[:, :, None]
+    classes = getattr(result, "classes", ())
+    constants = [result.intercept[class_] for class_ in classes] or [result.intercept]
+    by_class = [result.coefficients[class_] for class_ in classes] or [result.coefficients]
+    coef = np.array([list(coefficients.values()) for coefficients in by_class], dtype=np.float64)
+    return np.array([constants], dtype=np.float64), coef.T[None]
+
+
+@dataclass(frozen=True, eq=False)
+class RowScores:
+    """Weighted mean scores of M prefixes on some rows."""
+
+    # rows, skipped: number of rows used and skipped
+    rows: int
+    skipped: int
+    deviance: Vector  # shape (M,)
+    # of the null model fitted to these rows; 0 if it fits exactly
+    null_deviance: float
+    # shape (M,), share of correctly classified rows; None without classes
+    accuracy: Vector | None
+
+    @property
+    def r2(self) -> Vector:
+        """Share of the null deviance that is explained; shape (M,), NaN where it is 0."""
+        if self.null_deviance == 0:
+            return np.full(len(self.deviance), np.nan)
+        return np.asarray(1.0 - self.deviance / self.null_deviance)
+
+    @property
+    def measures(self) -> dict[str, Vector]:
+        """The scores of the prefixes, by name."""
+        measures = {"r2": self.r2, "deviance": self.deviance}
+        return measures if self.accuracy is None else measures | {"accuracy": self.accuracy}
+
+
+def row_scores(result: GlmSequence | GlmModel, source: Any, weight: str | None = None) -> RowScores:
+    """Score every prefix, in one pass, on the rows that all of them can predict.
+
+    With an offset, except for poisson, further passes follow: SourceError for a stream.
+    """
+    offset_alone = bool(result.offsets.names) or not result.has_intercept
+    kinds = ["deviance"]
+    kinds += ["correct"] if kind_of_family(result.family) in CLASSES else []
+    kinds += ["exposure"] if offset_alone else []
+    judging, sums, table = judged(result, source, kinds, weight, offset_alone=offset_alone)
+    mean = judging.means(sums)
+    prefixes = judging.prefixes - offset_alone
+    null = mean["deviance"][-1]
+    if result.has_intercept:
+        null = _null_deviance(judging, sums, mean, table, has_offset=offset_alone)
+    accuracy = mean["correct"][:prefixes] if "correct" in mean else None
+    return RowScores(sums.rows, sums.skipped, mean["deviance"][:prefixes], float(null), accuracy)
+
+
+def _null_deviance(
+    judging: Judging, sums: RowSums, mean: dict[str, Vector], table: Any, *, has_offset: bool
+) -> float:
+    """Return the mean deviance of the best model without columns, with an offset or not."""
+    family, share = judging.formulas, sums.target.mean
+    variance = sums.target.squares / sums.weight
+    if family.classes:
+        present = share[share > 0]
+        return float(-2.0 * present @ np.log(present))
+    if share[0] == 0 and kind_of_family(family.name) != "gaussian":
+        return 0.0
+    if not has_offset and is_constant(np.sqrt(variance), share, None).any():
+        return 0.0
+    null = family.null(share, variance, sums.summed / sums.weight, sums.weight)
+    if not has_offset:
+        return null.deviance / sums.weight
+    exposure = float(mean["exposure"][-1])
+    if family.name == "poisson":  # closed form, from the deviance of the offset alone
+        rest = share[0] - exposure - share[0] * np.log(share[0] / exposure)
+        return float(mean["deviance"][-1] + 2.0 * rest)
+    if not table.again:
+        raise SourceError(
+            "source is a stream that can be read only once, and the model without columns beside "
+            "an offset reads it again; give a table, a relation or a file"
+        )
+    intercept = float(null.predictors[0]) - shift_of(family, exposure)
+    (offset_alone,) = judging.predictors.each[-1:]
+    for _ in range(INTERCEPT_PASSES):
+        predictors = LinearPredictors(
+            [replace(offset_alone, intercept=intercept)], judging.predictors.terms
+        )
+        reading = replace(judging, predictors=predictors, kinds=("deviance", "working", "score"))
+        deviance, working, score = (
+            value[0] for value in reading.means(reading.over(table, reading.fields)).values()
+        )
+        if score**2 / working <= SETTLED * deviance:
+            break
+        intercept += score / working
+    return float(deviance)

@@ -10,15 +10,25 @@ import polars as pl
 from dbselect.errors import ArgumentError, DataError
 from dbselect.linear.problem import constant_target, is_constant
 from dbselect.options.kinds import one_of
-from dbselect.pages.glance import Glance, InNotebooks
-from dbselect.pages.html import listed
-from dbselect.pages.steps import MOST_STEPS, Heights, step_curves, thinned
+from dbselect.pages.charts import MOST_STEPS, Heights, step_curves, thinned
+from dbselect.pages.html import Glance, InNotebooks, listed
 from dbselect.record.gram import Vector
 from dbselect.record.policies import row_counts
-from dbselect.validation.scoring.judging import Measurable, RowSums, beside_steps, judged
-from dbselect.validation.scoring.metrics import OF_QUERIES, MetricRequest, check_family, requests_of
-from dbselect.validation.scoring.ranks import OF_CLASSES, ndcg
-from dbselect.validation.unknown import ROUNDING_SHARE
+from dbselect.validation.scoring.judging import (
+    ROUNDING_SHARE,
+    Measurable,
+    RowSums,
+    beside_steps,
+    judged,
+)
+from dbselect.validation.scoring.metrics import (
+    OF_CLASSES,
+    OF_QUERIES,
+    MetricRequest,
+    check_family,
+    ndcg,
+    requests_of,
+)
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from dbselect._arrow import empty_table, part_of
 from dbselect.errors import ColumnError, DataError, SourceError
 from dbselect.glm.families import FamilyFormulas
-from dbselect.glm.named import family_of
+from dbselect.glm.links import family_of
 from dbselect.record.columns import leaf_of, leaves
 from dbselect.record.formulas import Path, translate
 from dbselect.record.gram import Matrix, Vector
@@ -27,9 +27,8 @@ from dbselect.sources.open import open_table
 from dbselect.sources.partial.partial_aggregates import Summing
 from dbselect.sources.passes import algebra_of, gaps_of
 from dbselect.sources.read import with_digits_of
-from dbselect.sources.request import check_field
+from dbselect.sources.request import check_field, check_numeric
 from dbselect.sources.rows import values
-from dbselect.sources.target import check_numeric
 
 #: Predictions processed at once, and the least number of rows, so that temporary arrays stay in
 #: the cache.

@@ -10,8 +10,8 @@ import pytest
 
 import dbselect as ds
 from dbselect.sources import bounded
+from dbselect.sources.bounded import KeyCount, estimated_keys, rows_and_keys
 from dbselect.sources.engines.polars import from_frame
-from dbselect.sources.partial.key_count import KeyCount, estimated_keys, rows_and_keys
 from dbselect.sources.partial.partial_aggregates import merge_of, partial_of
 
 ROWS = 3000
