@@ -136,6 +136,12 @@ def _numbers(frame: pl.DataFrame, column: Any, argument: str) -> _Numbers:
     if not isinstance(column, str):
         raise ArgumentError(f"{argument} is {shown(column)}; it must be the name of a column")
     if column not in frame.columns:
+        if column == argument == "rows":  # The default, which a user does not see.
+            others = [name for name in frame.columns if frame[name].dtype.is_integer()]
+            raise ColumnError(
+                f"sequences has no column '{column}'; name the one with the number of rows of each "
+                f"segment, rows={others[0] if others else 'n'!r}, or add it"
+            )
         near = did_you_mean(column, frame.columns, {})
         raise ColumnError(f"{argument} is '{column}', which sequences does not have{near}")
     dtype = frame[column].dtype

@@ -589,8 +589,8 @@ def test_the_order_of_an_elimination_begins_with_what_is_left_last():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "break_even takes one of budget and worth"),
-        ({"budget": 3, "worth": 1}, "break_even takes one of budget and worth"),
+        ({}, "give a budget, the limit on the summed cost, or a worth"),
+        ({"budget": 3, "worth": 1}, "budget is 3, beside worth 1; give one or the other"),
         ({"worth": 0}, "worth is 0(.0)?; it must be a number > 0"),
         ({"worth": -1.5}, "worth is -1.5; it must be a number > 0"),
         ({"worth": "much"}, "worth is 'much'; it must be a number > 0"),

@@ -59,14 +59,17 @@ impl BreakEvenOptions {
             (None, Some(worth)) => {
                 Ok(BreakEvenOptions::Worth(worth, per.unwrap_or(Per::Explained)))
             }
-            _ => Err(Error::argument(BUDGET_OR_WORTH.to_string())),
+            (Some(budget), Some(worth)) => Err(Error::argument(format!(
+                "budget is {budget}, beside worth {worth}; give one or the other"
+            ))),
+            (None, None) => Err(Error::argument(
+                "give a budget, the limit on the summed cost, or a worth, what explaining all \
+                 of the variance is worth"
+                    .to_string(),
+            )),
         }
     }
 }
-
-/// Why both or none are refused.
-const BUDGET_OR_WORTH: &str = "break_even takes one of budget and worth: a limit on the summed cost, or what explaining all \
-     of the variance is worth";
 
 impl Limited for BreakEvenOptions {
     fn check(&self) -> Result<(), Error> {
