@@ -733,7 +733,8 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
         The best prefix is the one of the largest worth less cost. It has a group, wherever that
         stands in the order, as long as its price is no more than what the best prefix with it for
-        nothing is worth above the best one without it.
+        nothing is worth above the best one without it. In a sequence that gives groups back, those
+        that it held longest come first.
 
         Parameters
         ----------
@@ -748,11 +749,11 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         Raises
         ------
         ArgumentError : `worth` is not a number > 0; the models are generalised linear ones, or, for
-            ``"rmse"``, of several responses; costs are no sums
+            ``"rmse"``, of several responses
 
         Notes
         -----
-        O(J) searches of O(D^3). Within a budget: `Problem.break_even`.
+        O(J) searches of O(D^3). Within a budget, and in SQL: `Problem.break_even`.
 
         Examples
         --------

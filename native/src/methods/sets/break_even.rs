@@ -41,8 +41,11 @@ impl BreakEvenOptions {
 
     /// Read what is given, a budget or a worth.
     pub fn read(given: &Given) -> Result<BreakEvenOptions, Error> {
-        let (budget, time_limit) = (given.limit("budget")?, given.number("time_limit")?);
-        let (worth, per) = (given.number("worth")?, given.read("per", Per::of)?);
+        let (budget, worth) = (given.limit("budget")?, given.number("worth")?);
+        let (per, time_limit) = (given.read("per", Per::of)?, given.number("time_limit")?);
+        let time_limit = time_limit.unwrap_or(BestWithinOptions::TIME_LIMIT);
+        let within = BestWithinOptions { budget: budget.unwrap_or(0.0), time_limit };
+        within.check()?;
         let alone = |name: &str, of: &str, is_there: bool| match (is_there, given.get(name)) {
             (false, Some(value)) => {
                 Err(Error::argument(format!("{name} is {value}; it goes with {of}")))
@@ -52,10 +55,7 @@ impl BreakEvenOptions {
         alone("time_limit", "budget", budget.is_some())?;
         alone("per", "worth", worth.is_some())?;
         match (budget, worth) {
-            (Some(budget), None) => {
-                let time_limit = time_limit.unwrap_or(BestWithinOptions::TIME_LIMIT);
-                Ok(BreakEvenOptions::Within(BestWithinOptions { budget, time_limit }))
-            }
+            (Some(_), None) => Ok(BreakEvenOptions::Within(within)),
             (None, Some(worth)) => {
                 Ok(BreakEvenOptions::Worth(worth, per.unwrap_or(Per::Explained)))
             }
@@ -74,14 +74,11 @@ impl BreakEvenOptions {
 impl Limited for BreakEvenOptions {
     fn check(&self) -> Result<(), Error> {
         match self {
-            BreakEvenOptions::Within(options) => {
-                options.check()?;
-                if options.budget.is_finite() {
-                    return Ok(());
-                }
+            BreakEvenOptions::Within(options) if options.budget.is_infinite() => {
                 let words = "budget is inf; break_even takes a finite one, as no price is above it";
                 Err(Error::argument(words.to_string()))
             }
+            BreakEvenOptions::Within(options) => options.check(),
             BreakEvenOptions::Worth(worth, _) if *worth > 0.0 && worth.is_finite() => Ok(()),
             BreakEvenOptions::Worth(worth, _) => {
                 Err(refused_by("break_even", "worth", &Value::Number(*worth)))
