@@ -142,9 +142,9 @@ def simulate(
 
     Notes
     -----
-    Rows without the target are left out. Where the problem has shared, needs, one_of or limits, they
-    hold for all that a row bought, whether it arrived or not; a set-up is paid once. What needs a
-    group that failed fails, and is not bought after it.
+    Rows without the target are left out. The problem's shared, needs, one_of and limits hold for
+    all that a row bought, whether it arrived or not: a set-up is paid once. What needs a group that
+    failed fails as well, and is not bought after it.
 
     O(J) looks at the rows for J groups, and a prediction of
     all rows, for each rule and budget.
