@@ -667,7 +667,7 @@ def _greedy(
     costs_at, prices_at, parts_at, ends_at, always_at = (a.ctypes.data for a in arrays)
     setup = _Greedy(
         rule.encode(), costs_at, prices_at if parts else None, len(prices), parts_at, ends_at,
-        json.dumps({name: told[name] for name in told or () if name != "shared"}).encode(),
+        json.dumps({name: one for name, one in (told or {}).items() if name != "shared"}).encode(),
         always_at, len(always),
         math.nan if budget is None else budget,
         math.nan if first_cost is None else first_cost,
