@@ -204,6 +204,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "linear_read": (_POINTER, _POINTER, _OnNeed, ctypes.c_uint8, _POINTER),
     "linear_factor": (_POINTER, _POINTER, _POINTER, _SIZE, _POINTER),
     "linear_greedy": (_POINTER, _POINTER, _OnNeed, _POINTER, _OnTurn, _POINTER, _POINTER),
+    "linear_prices": (_POINTER, _POINTER, _OnNeed, _POINTER, _DOUBLE, _DOUBLE, _POINTER),
     "linear_bounds": (
         _POINTER, _POINTER, _OnNeed, _POINTER, _SIZE, _POINTER, _POINTER, _SIZE, _POINTER,
     ),
@@ -611,24 +612,34 @@ class Selection:
 
         A step is group, score, gain, explained share and the code of the choice. `parts` are the
         prices of parts, the parts of all groups, concatenated, and the offsets of the groups;
-        `told` are conditions on groups, which are named by their numbers.
+        `told` are conditions on groups, which are named by their numbers; set-ups are parts.
         """
         on_turn, raised = _called(_OnTurn, _turning(turn))
-        none = math.nan
-        prices, of_groups, ends = parts or (np.empty(0), np.empty(0), np.empty(1))
-        arrays = [np.ascontiguousarray(costs, np.float64), np.ascontiguousarray(prices, np.float64)]
-        arrays += [np.array(values, np.uintp) for values in (of_groups, ends[1:], always)]
-        costs_at, prices_at, parts_at, ends_at, always_at = (a.ctypes.data for a in arrays)
-        setup = _Greedy(
-            rule.encode(), costs_at, prices_at if parts else None, len(prices), parts_at, ends_at,
-            json.dumps(dict(told or {})).encode(), always_at, len(always),
-            none if budget is None else budget,
-            none if first_cost is None else first_cost,
-            np.iinfo(np.uintp).max if max_groups is None else max_groups,
-        )  # fmt: skip
+        setup = _greedy(rule, costs, parts, told, always, budget, first_cost, max_groups)
         steps, ended = np.empty((len(costs), 5)), np.empty(2, np.uintp)
         self._problem.run("linear_greedy", self._handle, ctypes.byref(setup), on_turn, steps, ended)
         return steps[: int(ended[0])], int(ended[1]), raised
+
+    def prices(
+        self,
+        order: Sequence[int],
+        costs: _Vector,
+        worth: float,
+        spread: float | None,
+        *,
+        parts: tuple[_Vector, _Index, _Index] | None = None,
+        told: Mapping[str, Any] | None = None,
+    ) -> _Vector:
+        """Return up to which price prefixes of an order have each group, from none selected on.
+
+        `worth` is of the whole variance, or of a unit of the error if the target's deviation is
+        given as `spread`. Others as in `greedy`.
+        """
+        setup = _greedy("", costs, parts, told, order, None, None, None)
+        prices, none = np.empty(len(costs)), math.nan
+        arguments = ctypes.byref(setup), worth, none if spread is None else spread, prices
+        self._problem.run("linear_prices", self._handle, *arguments)
+        return prices
 
     def bounds(self, order: Sequence[int], costs: _Vector, budgets: _Vector) -> _Vector:
         """Return upper bounds on the explained share within budgets, by prefixes of an order."""
@@ -637,6 +648,33 @@ class Selection:
         arguments = numbers, len(numbers), costs, budgets, len(budgets), bounds
         self._problem.run("linear_bounds", self._handle, *arguments)
         return bounds
+
+
+def _greedy(
+    rule: str,
+    costs: _Vector,
+    parts: tuple[_Vector, _Index, _Index] | None,
+    told: Mapping[str, Any] | None,
+    always: Sequence[int],
+    budget: float | None,
+    first_cost: float | None,
+    max_groups: int | None,
+) -> _Greedy:
+    """Return pointers to the arguments of `Selection.greedy`, and keep what they point to."""
+    prices, of_groups, ends = parts or (np.empty(0), np.empty(0), np.empty(1))
+    arrays = [np.ascontiguousarray(costs, np.float64), np.ascontiguousarray(prices, np.float64)]
+    arrays += [np.array(values, np.uintp) for values in (of_groups, ends[1:], always)]
+    costs_at, prices_at, parts_at, ends_at, always_at = (a.ctypes.data for a in arrays)
+    setup = _Greedy(
+        rule.encode(), costs_at, prices_at if parts else None, len(prices), parts_at, ends_at,
+        json.dumps({name: one for name, one in (told or {}).items() if name != "shared"}).encode(),
+        always_at, len(always),
+        math.nan if budget is None else budget,
+        math.nan if first_cost is None else first_cost,
+        np.iinfo(np.uintp).max if max_groups is None else max_groups,
+    )  # fmt: skip
+    setup.arrays = arrays
+    return setup
 
 
 def knockoff_copies(

@@ -121,6 +121,7 @@ EXAMPLES = {
     "glm_predict": "SELECT dbselect.glm_predict(m, {'a': 1, 'b': 2}) FROM (SELECT fit_glm({'a': a, "
     f"'b': b, 'y': y}}, 'y', 'binomial') AS m FROM {ROWS})",
     "knockoffs": f"SELECT dbselect.knockoffs(g, 'y', q := 0.6) FROM {GRAM}",
+    "break_even": f"SELECT dbselect.break_even(g, 'y', worth := 10) FROM {GRAM}",
     "predict_available": "SELECT dbselect.predict_available(g, 'y', {'a': 1, 'b': NULL::DOUBLE}) "
     f"FROM {GRAM}",
     "gram_extend": "SELECT dbselect.gram_extend(gram_merge(g), dbselect.key_sums({'shop': shop}, "

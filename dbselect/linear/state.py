@@ -204,6 +204,10 @@ class LinearState:
         self._changed()
         return self._state.greedy(rule, costs, turn, **limits)
 
+    def prices(self, order: Sequence[int], costs: Vector, worth: float, **options: Any) -> Vector:
+        """Return up to which price prefixes of an order have each group, as `Selection.prices`."""
+        return self._state.prices(order, costs, worth, **options)
+
     def upper_bounds(self, order: Sequence[int], costs: Vector, budgets: Vector) -> Vector:
         """Return upper bounds on the explained share of any groups within each budget; shape (B,).
 

@@ -7,8 +7,10 @@ from typing import Any, Unpack, cast
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 from polars import DataFrame, Float64, String
 
+from dbselect import _native
 from dbselect.errors import ArgumentError, ConditionWarning, ConvergenceWarning, shown, warn_caller
 from dbselect.methods.across import best_across, check_share, records_in
 from dbselect.methods.choice import choice_of
@@ -17,6 +19,7 @@ from dbselect.objectives.score import Score
 from dbselect.options.kinds import AT_LEAST_ZERO
 from dbselect.options.option import checked_options, shows
 from dbselect.record.columns import match
+from dbselect.record.gram import RECORD_TYPE
 from dbselect.results.call import Call
 from dbselect.results.model import Model
 from dbselect.results.selected import Proof, Selected
@@ -264,11 +267,19 @@ def near_best(problem: Spec, budget: float, **options: Unpack[NearBestOptions]) 
 
 
 @shows(BreakEvenOptions)
-def break_even(problem: Spec, budget: float, **options: Unpack[BreakEvenOptions]) -> DataFrame:
-    """Return the highest price at which each group is still bought within a budget.
+def break_even(
+    problem: Spec, budget: float | None = None, **options: Unpack[BreakEvenOptions]
+) -> DataFrame:
+    """Return the highest price at which each group is still bought, for a budget or a worth.
 
-    A group is bought if the best set within the budget has it, at the costs of the others; the
-    price is of the group itself, without set-ups that it shares and groups that it needs.
+    Within a budget, a group is bought if the best set has it, at the costs of the others. At a
+    worth, the best prefix of `anytime_sequence` has it, as in `AnytimeSequence.break_even`; groups
+    of ``always`` are in every prefix. The price is of the group itself, without set-ups that it
+    shares and groups that it needs.
+
+    Parameters
+    ----------
+    budget : limit on the summed cost, >= 0; or None, and `worth`
 
     Returns
     -------
@@ -277,6 +288,7 @@ def break_even(problem: Spec, budget: float, **options: Unpack[BreakEvenOptions]
 
     Raises
     ------
+    ArgumentError : `budget` and `worth` are both given, or none of them
     As `best_within`
 
     Warns
@@ -288,27 +300,32 @@ def break_even(problem: Spec, budget: float, **options: Unpack[BreakEvenOptions]
     -----
     The best set with the group is no better at a higher price, so that bisection finds it: exactly
     for costs of at most six decimals, else to 1e-9 of the budget. About log2(budget / unit) calls
-    of `best_within` per group, at most thirty, where costs are whole multiples of unit.
+    of `best_within` per group, at most thirty, where costs are whole multiples of unit. At a worth,
+    O(J) searches of O(D^3).
 
     Examples
     --------
     >>> import dbselect as ds
     >>> import polars as pl
     >>> table = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
-    >>> ds.Problem(table, "y", costs={"a": 5.0, "b": 1.0}).break_even(6.0).rows()
+    >>> problem = ds.Problem(table, "y", costs={"a": 5.0, "b": 1.0})
+    >>> problem.break_even(6.0).rows()
     [('a', 6.0), ('b', 1.0)]
+    >>> problem.break_even(worth=21).with_columns(pl.col("price").round(6)).rows()
+    [('a', 20.0), ('b', 1.0)]
     """
-    check_budget(budget)
-    if budget == float("inf"):
-        raise ArgumentError("budget is inf; break_even takes a finite one, as no price is above it")
+    if budget is not None:
+        check_budget(budget)
     _, call = asked(problem, "break_even", BreakEvenOptions, options)
+    given = {"budget": budget, **options}
+    _native.answers(pa.array([], RECORD_TYPE), "break_even", "y", given)  # checks that they agree
     gram, _ = gram_of_problem(problem)
     call = replace(call, options={"budget": budget, **call.options})
     search = gram_search(problem.on_gram(gram), call)
     check_first(search.groups, search.first, budget)
     with turns(None, "sets", None) as turn:
         found = compiled_prices(search, turn)
-    unproven = [name for name, _, proven in found if not proven]
+    unproven = [name for name, _, proven in found if proven is False]
     if unproven:
         warn_caller(
             f"{len(unproven)} of {len(found)} prices are not exact: a set is not proven to be "

@@ -44,7 +44,9 @@ CHOICES = (
 def answer_type(method: str) -> pa.DataType:
     """Return the Arrow type of a method's results, from a call on an empty array."""
     options = OF_RECORDS[method].known
-    required = {name: 1 for name, option in options.items() if option.default is REQUIRED}
+    # Of a budget and what may take its place, one is needed.
+    needed = [name for name, one in options.items() if one.default is REQUIRED]
+    required = dict.fromkeys([*needed, *OF_RECORDS[method].first.keys() & {"budget"}], 1)
     no_records = pa.array([], RECORD_TYPE)
     if OF_RECORDS[method].returns == "sequence":
         return _native.search(no_records, method, "y", required).field("sequence").type

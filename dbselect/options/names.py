@@ -33,6 +33,8 @@ StartName = Literal["ridge", "zero"]
 ChoiceName = Literal["one_standard_error", "best"]
 #: What is maximised over several records.
 ShareName = Literal["worst", "mean"]
+#: What a worth is of.
+Per = Literal["explained", "rmse"]
 #: How rows are resampled.
 DrawName = Literal["poisson", "halves"]
 #: Assumptions of knockoffs.

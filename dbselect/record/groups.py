@@ -100,6 +100,11 @@ class Groups:
         ] if self.brings else None  # fmt: skip
         return Prices(self.names, self.costs, parts, self.told)
 
+    @property
+    def told_by_number(self) -> dict[str, Any]:
+        """Conditions on the groups, which are named by their numbers."""
+        return self.told.renamed(lambda name: str(self.names.index(name)))
+
     def spent(self, held: Iterable[int]) -> float:
         """Return the total cost of groups; what they share is paid once."""
         return self.prices.spent(held)

@@ -1,8 +1,7 @@
 """What sequences are worth: one budget for many segments, and break-even prices."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +12,9 @@ import pyarrow.compute as pc
 from dbselect import _native
 from dbselect._arrow import to_numpy
 from dbselect.errors import ArgumentError, ColumnError, did_you_mean, shown
-from dbselect.linear.problem import Linear
-from dbselect.linear.state import Index, LinearState
-from dbselect.options.kinds import NOT_NEGATIVE, POSITIVE
+from dbselect.options.kinds import NOT_NEGATIVE
 from dbselect.pages.html import InNotebooks
 from dbselect.record.foreign import is_frame, rows_in_memory
-from dbselect.record.groups import Groups
 
 #: What is said of each segment.
 CHOSEN = ("step", "spent", "explained")
@@ -140,6 +136,12 @@ def _numbers(frame: pl.DataFrame, column: Any, argument: str) -> _Numbers:
     if not isinstance(column, str):
         raise ArgumentError(f"{argument} is {shown(column)}; it must be the name of a column")
     if column not in frame.columns:
+        if column == argument == "rows":  # The default, which a user does not see.
+            others = [name for name in frame.columns if frame[name].dtype.is_integer()]
+            raise ColumnError(
+                f"sequences has no column '{column}'; name the one with the number of rows of each "
+                f"segment, rows={others[0] if others else 'n'!r}, or add it"
+            )
         near = did_you_mean(column, frame.columns, {})
         raise ColumnError(f"{argument} is '{column}', which sequences does not have{near}")
     dtype = frame[column].dtype
@@ -173,43 +175,3 @@ def _points(frame: pl.DataFrame) -> tuple[npt.NDArray[np.intp], _Numbers, _Numbe
     )
     ends = np.concatenate([[0], np.cumsum(to_numpy(lengths))]).astype(np.intp)
     return ends, costs, shares
-
-
-#: What `worth` is of.
-Per = Literal["explained", "rmse"]
-
-
-def prices_of(
-    problem: Linear, positions: Sequence[Index], groups: Groups, order: list[int],
-    worth: float, per: Per,
-) -> pl.DataFrame:  # fmt: skip
-    """Return `Prefixes.break_even`; `order` has the groups of the sequence."""
-    POSITIVE.check("worth", worth)
-    if per not in get_args(Per):
-        raise ArgumentError(f"per is {shown(per)}; it must be one of {list(get_args(Per))}")
-    if per == "rmse" and np.size(problem.target_spread) > 1:
-        raise ArgumentError("per is 'rmse', and several responses have no common unit")
-    prices = groups.prices
-
-    def value(explained: float) -> float:
-        if per == "explained":
-            return worth * explained
-        error = np.sqrt(max(1.0 - explained, 0.0))
-        return worth * float(problem.target_spread) * (1.0 - float(error))
-
-    def price(group: int) -> float:
-        state = LinearState(problem, positions)
-        without, beside = -np.inf, -np.inf
-        others = [one for one in order if group not in prices.closed([one])]
-        for at in range(len(others) + 1):
-            if at:
-                state.add(others[at - 1])
-            held, explained = others[:at], state.explained
-            without = max(without, value(explained) - groups.spent(held))
-            if prices.allows([*held, group]):
-                spent = groups.spent([*held, group]) - groups.costs[group]
-                beside = max(beside, value(explained + state.gains()[group]) - spent)
-        return max(float(beside - without), 0.0)
-
-    found: Any = [(name, price(group)) for group, name in enumerate(groups.names)]
-    return pl.DataFrame(found, {"group": pl.String, "price": pl.Float64}, orient="row")

@@ -15,8 +15,10 @@ import pyarrow as pa
 from dbselect._forked import check_threads
 from dbselect.errors import ArgumentError, shown, warn_of_choice
 from dbselect.linear.problem import Linear
+from dbselect.linear.state import LinearState
 from dbselect.options.conditions import Shared, checked
-from dbselect.options.kinds import BUDGET, SIGNS, check_at
+from dbselect.options.kinds import BUDGET, POSITIVE, SIGNS, check_at, one_of
+from dbselect.options.names import Per
 from dbselect.pages.html import Glance, InNotebooks, listed
 from dbselect.pages.summary import printed
 from dbselect.record import files
@@ -38,7 +40,6 @@ from dbselect.record.steps import (
     spent_after,
 )
 from dbselect.record.terms import Terms
-from dbselect.results.allocation import Per, prices_of
 from dbselect.results.call import Call, Judged
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.heights import explained_at, plateau, stopping_cost, timeliness
@@ -731,7 +732,8 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
         The best prefix is the one of the largest worth less cost. It has a group, wherever that
         stands in the order, as long as its price is no more than what the best prefix with it for
-        nothing is worth above the best one without it.
+        nothing is worth above the best one without it. In a sequence that gives groups back, those
+        that it held longest come first.
 
         Parameters
         ----------
@@ -746,11 +748,11 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         Raises
         ------
         ArgumentError : `worth` is not a number > 0; the models are generalised linear ones, or, for
-            ``"rmse"``, of several responses; costs are no sums
+            ``"rmse"``, of several responses
 
         Notes
         -----
-        O(J) searches of O(D^3). Within a budget: `Problem.break_even`.
+        O(J) searches of O(D^3). Within a budget, and in SQL: `Problem.break_even`.
 
         Examples
         --------
@@ -762,9 +764,19 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         ... ).rows()
         [('a', 20.0), ('b', 1.0)]
         """
-        problem = self._quadratic("break_even")
-        order = list(dict.fromkeys(record.group for record in self.records))
-        return prices_of(problem, self.positions, self.groups, order, worth, per)
+        problem, groups = self._quadratic("break_even"), self.groups
+        POSITIVE.check("worth", worth)
+        one_of(Per).check("per", per)
+        if per == "rmse" and np.size(problem.target_spread) > 1:
+            raise ArgumentError("per is 'rmse', and several responses have no common unit")
+        # Those held in the end, then those given back, the last of them first.
+        taken = [*held_after(self.records), *(step.group for step in reversed(self.records))]
+        prices = LinearState(problem, self.positions).prices(
+            list(dict.fromkeys(taken)), groups.costs, worth, parts=groups.prices.arrays,
+            spread=float(problem.target_spread) if per == "rmse" else None,
+            told=groups.told_by_number,
+        )  # fmt: skip
+        return pl.DataFrame({"group": groups.names, "price": prices})
 
     @abstractmethod
     def _quadratic(self, what: str) -> Linear:

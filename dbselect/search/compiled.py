@@ -86,7 +86,7 @@ def _greedy(
     if RULES[rule].doubling and first is None:
         first = groups.prices.offers([]).costs.min()
     steps, stop, raised = search.state.greedy(
-        rule, groups.costs, turned, parts=groups.prices.arrays, told=_told(search, paid=True),
+        rule, groups.costs, turned, parts=groups.prices.arrays, told=groups.told_by_number,
         always=search.first, first_cost=first, budget=options.get("budget"),
         max_groups=options.get("max_groups"),
     )  # fmt: skip
@@ -242,21 +242,12 @@ def _arguments(search: Any) -> tuple[pa.StructArray, str, str, dict[str, Any]]:
     return numbered(search.gram, groups.members, *targets), call.method, TARGET, request
 
 
-def _told(search: Any, *, paid: bool = False) -> dict[str, Any]:
-    """Return conditions on groups by number; `paid`: set-ups are among the items already."""
-    groups = search.groups
-    told: dict[str, Any] = groups.told.renamed(lambda name: str(groups.names.index(name)))
-    if paid:
-        told.pop("shared", None)
-    return told
-
-
 def _changes(search: Any) -> dict[str, Any]:
     """Return the fields and options that are not at their defaults, with groups by number."""
     call = search.call
     fields = {name: value for name, value in call.problem.changed().items() if name in _FIELDS}
     first = [str(group) for group in search.first] or None
-    options = {"always": first, **fields, **_told(search), **call.options}
+    options = {"always": first, **fields, **search.groups.told_by_number, **call.options}
     if not isinstance(options.get("start"), str | Mapping | None):
         options["start"] = [str(search.groups.number(name, "start")) for name in options["start"]]
     return options

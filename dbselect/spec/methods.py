@@ -132,10 +132,10 @@ METHODS: dict[str, Method] = {
         _BUDGET,
     ),
     "break_even": Method(
-        "return the highest price at which each group is still bought within a budget",
+        "return the highest price at which each group is still bought, for a budget or a worth",
         options.BreakEvenOptions,
         "table",
-        _BUDGET,
+        {"budget": Option(None, AT_LEAST_ZERO.or_none(), "limit on the summed cost, >= 0")},
     ),
     "lasso": Method(
         "fit the lasso, or the elastic net, at one penalty",

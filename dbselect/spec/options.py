@@ -46,6 +46,7 @@ from dbselect.options.names import (
     KnockoffName,
     OrderingName,
     PathCriterionName,
+    Per,
     RuleName,
     ShareName,
     StartName,
@@ -69,6 +70,10 @@ Budget = Annotated[
 ]
 MaxSteps = Annotated[int | None, Option(None, COUNT, "limit on additions and removals together")]
 MaxGroups = Annotated[int | None, Option(None, COUNT, "limit on the number of groups")]
+TimeLimit = Annotated[
+    float,
+    Option(10.0, SECONDS, "seconds after which the best set found so far is returned"),
+]
 Share = Annotated[
     ShareName | None,
     Option(None, one_of(ShareName), "of a list of records: what is maximised of their explained "
@@ -263,15 +268,23 @@ class StepOptions(TypedDict, total=False):
 class BreakEvenOptions(TypedDict, total=False):
     """Options of `break_even`."""
 
-    time_limit: Annotated[
-        float,
-        Option(10.0, SECONDS, "seconds after which the best set found so far is returned"),
-    ]
+    worth: Annotated[
+        float | None,
+        Option(None, POSITIVE.or_none(), "instead of a budget: what explaining all of the "
+               "variance is worth, > 0, in the unit of cost"),
+    ]  # fmt: skip
+    per: Annotated[
+        Per,
+        Option("explained", one_of(Per), "what `worth` is of: all of the variance, or "
+               "``\"rmse\"``, a unit of the root mean squared error"),
+    ]  # fmt: skip
+    time_limit: TimeLimit
 
 
-class BestWithinOptions(BreakEvenOptions, QueryOptions, total=False):
+class BestWithinOptions(QueryOptions, total=False):
     """Options of `best_within`."""
 
+    time_limit: TimeLimit
     share: Annotated[
         ShareName | None,
         Option(None, one_of(ShareName), "of a list of records: what is maximised of their "

@@ -31,10 +31,10 @@ class Earnings(InNotebooks):
     ----------
     table : one row per rule. ``"value"`` buys for each row what is worth its price;
         ``"best_fixed"`` buys the same groups for all rows, those that earned most on these rows, of
-        all sets up to eight groups, else of the prefixes of `anytime_sequence`; ``"nothing"`` and
-        ``"everything"``. groups, the mean number bought of a row; accepted, the share of rows;
-        earned and spent, means over rows; net, earned less spent, with std_error; and promised, the
-        net that normal residuals lead one to expect, NULL for a family
+        all sets up to eight groups, else of the prefixes of `anytime_sequence`; ``"nothing"``; and
+        ``"everything"`` that `anytime_sequence` takes. groups, the mean number bought of a row;
+        accepted, the share of rows; earned and spent, means over rows; net, earned less spent, with
+        std_error; and promised, the net that normal residuals lead one to expect, NULL for a family
     asked : one row per group: group, cost, asked, the share of rows for which rule ``"value"`` buys
         it, and brought, the money that a purchase added on average, before its cost
     best_fixed : the groups of rule ``"best_fixed"``
@@ -82,17 +82,15 @@ def earnings_of(market: Market, budget: float, stake: Mapping[str, Any]) -> Earn
     """Buy by what groups are worth, and compare with fixed sets."""
     pay = _Pay(market, stake)
     valued, asked, brought = pay.by_value(budget)
-    sets = [
-        found for found in pay.sets() if market.costs[found].sum() <= budget * (1 + BUDGET_SLACK)
-    ]
+    prices, most = market.prices, budget * (1 + BUDGET_SLACK)
+    sets = [one for one in pay.sets() if prices.allows(one) and prices.spent(one) <= most]
     tried = [pay.fixed(found) for found in sets]
     best = max(range(len(sets)), key=lambda at: float(tried[at]["net"]))
-    everything = [*range(len(market.names))]
     results = {
         "value": valued,
         "best_fixed": tried[best],
         "nothing": pay.fixed([]),
-        "everything": pay.fixed(everything),
+        "everything": pay.fixed(market.order),
     }
     table = pl.DataFrame([{"rule": rule, **result} for rule, result in results.items()])
     short = valued["promised"] - valued["net"] if market.predictor.problem.is_linear else 0.0
@@ -105,7 +103,7 @@ def earnings_of(market: Market, budget: float, stake: Mapping[str, Any]) -> Earn
         )
     counts = asked.sum(axis=0)
     of_groups = pl.DataFrame({
-        "group": market.names, "cost": market.costs, "asked": counts / len(asked),
+        "group": market.names, "cost": prices.costs, "asked": counts / len(asked),
         "brought": np.divide(brought, counts, out=np.full(len(counts), np.nan), where=counts > 0),
     })  # fmt: skip
     names = [market.names[group] for group in sets[best]]
@@ -142,7 +140,7 @@ class _Pay:
         market = self.market
         arrived = np.zeros_like(market.available)
         arrived[:, groups] = market.available[:, groups]
-        cost = float(market.costs[groups].sum())
+        cost = market.prices.spent(groups)
         accept = market.predicted(arrived, **self.stake)["accept"].to_numpy()
         spent = np.full(len(accept), cost)
         promised = None
@@ -175,13 +173,14 @@ class _Pay:
             accept[rows] = accepted
             next_group = found["next_group"].cast(pl.Enum(market.names)).to_physical()
             wanted = next_group.is_not_null().to_numpy()
-            # A group that failed is wanted again.
             group = next_group.fill_null(0).to_numpy()
-            wanted &= ~asked[rows, group]
+            costs, may, _ = market.offers(asked[rows], arrived[rows])
+            # A group that failed is wanted again.
+            wanted &= may[np.arange(len(rows)), group]
+            spent[rows[wanted]] += costs[wanted, group[wanted]]
             rows, group = rows[wanted], group[wanted]
             asked[rows, group] = True
             arrived[rows, group] = market.available[rows, group]
-            spent[rows] += market.costs[group]
             last[rows] = group
         promised = promised if market.predictor.problem.is_linear else None
         return self._row(accept, spent, float(asked.sum(axis=1).mean()), promised), asked, brought

@@ -20,18 +20,17 @@ Mask = npt.NDArray[Any]
 
 
 class Market:
-    """Rows and groups; `available`, shape (n, J), is false where a look-up fails."""
+    """Rows and groups; `available`, shape (n, J), is false where a look-up fails.
+
+    A look-up fails as well where one does that the group needs.
+    """
 
     def __init__(self, problem: Spec, rows: Any, fails: Mapping[str, float], seed: int) -> None:
-        if problem.told:
-            raise ArgumentError(
-                "simulate lets rows buy groups at costs that are summed, and the problem "
-                "has shared, needs, one_of or limits; predictor() prices what a row has"
-            )
         self.predictor = predictor = answer_of(
             problem, "predictor", approximate=not problem.is_linear
         )
-        self.names, self.costs = predictor.groups.names, predictor.groups.costs
+        self.names, self.prices = predictor.groups.names, predictor.groups.prices
+        self._offers: dict[bytes, tuple[Vector, Mask, list[int]]] = {}
         for name, share in fails.items():
             predictor.groups.number(name, "unavailable")
             FRACTION.check(f"unavailable of '{name}'", share)
@@ -50,12 +49,43 @@ class Market:
         draws = np.random.default_rng(seed).random((len(self.y), len(self.names)))
         chances = [fails.get(name, 0.0) for name in self.names]
         self.available = np.column_stack(in_row) & (draws >= chances)
+        self.available &= ~self._lacks_need(~self.available)
 
     @cached_property
     def order(self) -> list[int]:
         """The groups in the order of `anytime_sequence`, for a family on its linear predictor."""
         problem = self.predictor.problem.replace(family="gaussian").on_gram(self.predictor.gram)
         return [step.group for step in answer_of(problem, "anytime_sequence").records]
+
+    def _lacks_need(self, lacking: Mask) -> Mask:
+        """Return for which groups a row lacks one that it needs, from those that it lacks."""
+        groups = range(len(self.names))
+        needs = [np.isin(groups, self.prices.closed([group])[:-1]) for group in groups]
+        return lacking @ np.array(needs).T
+
+    def offers(self, bought: Mask, arrived: Mask) -> tuple[Vector, Mask, Mask]:
+        """Return what groups cost rows now, which may be bought, and which comes first.
+
+        Shapes (m, J) for m rows, of which some groups are bought and some of these arrived. A group
+        costs what it does with those that it needs, of which one may come first; none may be bought
+        twice, or after one that it needs has failed.
+        """
+        if self.prices.are_sums:
+            costs, own = self.prices.costs, np.arange(len(self.names))
+            return np.broadcast_to(costs, bought.shape), ~bought, np.broadcast_to(own, bought.shape)
+        sets, set_of = np.unique(bought, axis=0, return_inverse=True)
+        each = [self._offered(one) for one in sets]
+        costs, is_open, firsts = (np.array(of)[set_of.ravel()] for of in zip(*each, strict=True))
+        return costs, is_open & ~bought & ~self._lacks_need(bought & ~arrived), firsts
+
+    def _offered(self, bought: Mask) -> tuple[Vector, Mask, list[int]]:
+        key = bought.tobytes()
+        if key not in self._offers:
+            held = np.flatnonzero(bought).tolist()
+            offers = self.prices.offers(held)
+            firsts = [self.prices.with_needs(group, held)[0] for group in range(len(bought))]
+            self._offers[key] = offers.costs, offers.among(np.ones_like(bought)), firsts
+        return self._offers[key]
 
     def gains(self, masks: Mask) -> Mask:
         """Return the gains of all groups for m sets of groups that a row has; shape (m, J)."""

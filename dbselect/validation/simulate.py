@@ -3,7 +3,8 @@
 All rules see the same failures. ``prefix`` buys in the order of the sequence until a look-up
 fails, as a prefix cannot use later groups; ``pattern`` continues, and predicts from all groups
 that arrived; ``next_group`` buys for each row the group with the largest gain per cost, given
-those it has. A group that is NULL in the row fails as well, and a failed look-up costs the same.
+those it has. A group that is NULL in the row fails as well, and a failed look-up costs the same: a
+row pays, and may buy, what the problem's prices say of all that it bought.
 """
 
 import math
@@ -21,6 +22,7 @@ from dbselect.pages.charts import Heights, step_curves
 from dbselect.pages.html import InNotebooks
 from dbselect.record.gram import Vector
 from dbselect.record.prices import BUDGET_SLACK
+from dbselect.record.steps import ROUNDING_GAIN
 from dbselect.results.prediction.stakes import stake_of
 from dbselect.sources.request import check_seed
 from dbselect.spec.spec import Spec
@@ -140,7 +142,11 @@ def simulate(
 
     Notes
     -----
-    Rows without the target are left out. O(J) looks at the rows for J groups, and a prediction of
+    Rows without the target are left out. The problem's shared, needs, one_of and limits hold for
+    all that a row bought, whether it arrived or not: a set-up is paid once. What needs a group that
+    failed fails as well, and is not bought after it.
+
+    O(J) looks at the rows for J groups, and a prediction of
     all rows, for each rule and budget.
 
     Examples
@@ -181,7 +187,8 @@ def simulate(
         )
     market = Market(problem, rows, failing, seed)
     if budget is None:
-        budgets = [0.0, *market.costs[market.order].cumsum().tolist()]
+        order = market.order
+        budgets = [market.prices.spent(order[:size]) for size in range(len(order) + 1)]
     results = [
         {"rule": name, "budget": float(limit), **market.judged(*buy(market, float(limit)))}
         for name, buy in BUYERS.items()
@@ -193,11 +200,14 @@ def simulate(
 
 def _in_order(market: Market, budget: float, *, continues: bool) -> tuple[Mask, Vector]:
     """Buy the groups that fit the budget, in the order of the sequence."""
-    arrived = np.zeros_like(market.available)
+    arrived, tried = np.zeros_like(market.available), np.zeros_like(market.available)
     spent, active = np.zeros(len(arrived)), np.ones(len(arrived), dtype=bool)
     for group in market.order:
-        bought = active & (spent + market.costs[group] <= budget * (1.0 + BUDGET_SLACK))
-        spent[bought] += market.costs[group]
+        costs, may, _ = market.offers(tried, arrived)
+        paid = spent + costs[:, group]
+        bought = active & may[:, group] & (paid <= budget * (1.0 + BUDGET_SLACK))
+        spent[bought] = paid[bought]
+        tried[:, group] = bought
         arrived[:, group] = bought & market.available[:, group]
         if not continues:
             active &= arrived[:, group]
@@ -205,21 +215,25 @@ def _in_order(market: Market, budget: float, *, continues: bool) -> tuple[Mask, 
 
 
 def _by_gain(market: Market, budget: float) -> tuple[Mask, Vector]:
-    """Buy for each row the group with the largest gain per cost, given the groups it has."""
+    """Buy for each row the group with the largest gain per cost, given the groups it has.
+
+    What it needs comes first.
+    """
     arrived, tried = np.zeros_like(market.available), np.zeros_like(market.available)
     spent = np.zeros(len(arrived))
-    for _ in market.costs:
+    for _ in market.names:
         patterns, pattern_of = np.unique(arrived, axis=0, return_inverse=True)
-        gains = market.gains(patterns)
-        fits = ~tried & (spent[:, None] + market.costs <= budget * (1.0 + BUDGET_SLACK))
-        rates = np.where(fits, (gains / market.costs)[pattern_of.ravel()], 0.0)
-        chosen = rates.argmax(axis=1)
-        rows = np.flatnonzero(rates.max(axis=1) > 0)
+        gains = market.gains(patterns)[pattern_of.ravel()]
+        costs, may, firsts = market.offers(tried, arrived)
+        may &= (gains > ROUNDING_GAIN) & (spent[:, None] + costs <= budget * (1.0 + BUDGET_SLACK))
+        # What costs nothing more comes first.
+        rates = np.where(may, gains / np.maximum(costs, np.finfo(float).tiny), 0.0)
+        rows = np.flatnonzero(may.any(axis=1))
         if not rows.size:
             break
-        groups = chosen[rows]
+        groups = firsts[rows, rates[rows].argmax(axis=1)]
         tried[rows, groups] = True
-        spent[rows] += market.costs[groups]
+        spent[rows] += costs[rows, groups]
         arrived[rows, groups] = market.available[rows, groups]
     return arrived, spent
 

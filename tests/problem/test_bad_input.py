@@ -326,6 +326,7 @@ def test_a_constant_target_is_refused(method, value):
     problem = ds.Problem(ds.gram(TABLE.select("a", y=pl.lit(value))), "y")
     known = METHODS[method].known
     needed = {name: 1 for name, option in known.items() if option.default is REQUIRED}
+    needed |= {"worth": 1} if method == "break_even" else {}
     words = ["target 'y' is constant"]
     refused(ds.errors.DataError, words, getattr(problem, method), **needed)
 

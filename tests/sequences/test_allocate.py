@@ -134,7 +134,8 @@ def test_what_is_no_frame_of_sequences_is_refused():
         (3, "sequences is 3; it must be a frame"),
         (frame.drop("sequence"), "no column 'sequence'"),
         (frame.with_columns(sequence="k"), "it must have lists of steps"),
+        (frame.rename({"rows": "n"}), "sequences has no column 'rows'; name .* rows='k', or add"),
         (frame.with_columns(step=0), "sequences has a column 'step'; rename it"),
     ):
-        with pytest.raises(ds.errors.ArgumentError, match=told):
+        with pytest.raises(ds.DbselectError, match=told):
             ds.allocate(sequences, 1)

@@ -1,9 +1,12 @@
 """The best set for a budget: what every subset says, what is proven, and the same at every door."""
 
 import itertools
+import json
 import math
+from functools import cache
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -512,40 +515,105 @@ def test_break_even_prices_are_those_of_all_sets(seed, told):
                     assert (name in one.groups) == is_bought
 
 
-@pytest.mark.parametrize("told", BREAKING_EVEN)
-def test_break_even_of_a_sequence_is_what_its_best_prefix_pays(told):
+@pytest.mark.parametrize("told", [*BREAKING_EVEN, {"always": ["d"]}])
+def test_break_even_at_a_worth_is_what_the_best_prefix_pays(told):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(60, 4)) + rng.normal(size=(60, 1))
     names = list("abcd")
     y = X @ [1.0, 0.6, 0.3, 0.0] + rng.normal(size=60)
     frame = pl.DataFrame({**dict(zip(names, X.T, strict=True)), "y": y})
     costs = {"a": 1, "b": 2, "c": 3, "d": 4}
-    sequence = ds.anytime_sequence(frame, "y", costs=costs, **told)
+    gram = ds.gram(frame)
+    sequence = ds.anytime_sequence(gram, "y", costs=costs, **told)
     order = sequence.steps["group"].to_list()[1:]
 
-    def r2(kept):
-        return ds.fit(frame, "y", list(kept)).r2 if kept else 0.0
-
-    def net(kept, name, worth):
-        set_up = 1.5 * ("shared" in told and bool({"a", "b"} & {*kept}))
-        return worth(r2(kept)) - sum(costs[one] for one in kept if one != name) - set_up
+    @cache
+    def share(kept):
+        A = np.column_stack([np.ones(60), X[:, [names.index(name) for name in kept]]])
+        return 1 - np.var(y - A @ np.linalg.lstsq(A, y, rcond=None)[0]) / np.var(y)
 
     def is_allowed(kept):
         is_apart = {"one_of", "limits"} & {*told} and {"a", "b"} <= {*kept}
         return not is_apart and ("needs" not in told or "a" not in kept or "c" in kept)
 
-    for per, worth in (("explained", lambda r2: 30 * r2),
-                       ("rmse", lambda r2: 30 * y.std() * (1 - (1 - r2) ** 0.5))):  # fmt: skip
-        for name, price in sequence.break_even(30, per=per).rows():
-            gone = {name, *("a" for _ in told.get("needs", ()) if name == "c")}
-            others = [one for one in order if one not in gone]
-            prefixes = [others[:k] for k in range(len(others) + 1)]
-            both = [[*kept, name] for kept in prefixes if is_allowed([*kept, name])]
-            best = max(net(kept, name, worth) for kept in both)
-            expected = best - max(net(kept, name, worth) for kept in prefixes)
-            assert price == pytest.approx(max(expected, 0.0))
-    for options in ({"worth": 0}, {"worth": 1, "per": "mae"}):
-        with pytest.raises(
-            ds.errors.ArgumentError, match=r"worth is 0; it must|per is 'mae'; it must"
-        ):
-            sequence.break_even(**options)
+    def is_bought(name, price, value, always):
+        """Whether a prefix with the group is no worse than the best one without it."""
+        gone = {name, *("a" for _ in told.get("needs", ()) if name == "c")}
+        others = [one for one in order if one not in gone]
+        prefixes = [others[:k] for k in range(len(others) + 1) if {*always} - gone <= {*others[:k]}]
+        nets = {True: [], False: []}
+        for kept in [*prefixes, *([*kept, name] for kept in prefixes)]:
+            set_up = 1.5 * ("shared" in told and bool({"a", "b"} & {*kept}))
+            spent = sum(price if one == name else costs[one] for one in kept) + set_up
+            if is_allowed(kept):
+                nets[name in kept].append(value(share(tuple(kept))) - spent)
+        return max(nets[True], default=-math.inf) >= max(nets[False])
+
+    def bisected(name, value, always):
+        low, high = 0.0, 200.0
+        while high - low > 1e-9:
+            middle = (low + high) / 2
+            low, high = (middle, high) if is_bought(name, middle, value, always) else (low, middle)
+        return low
+
+    records = pl.DataFrame({"g": [gram.to_struct()]})
+    values = {"explained": lambda share: 30 * share,
+              "rmse": lambda share: 30 * y.std() * (1 - (1 - share) ** 0.5)}  # fmt: skip
+    for per, value in values.items():
+        of_sequence = sequence.break_even(30, per=per)
+        for name, price in of_sequence.rows():
+            assert price == pytest.approx(bisected(name, value, []), abs=1e-6)
+        asked = {"costs": costs, "worth": 30, "per": per, **told}
+        found = ds.break_even(gram, "y", **asked)
+        for name, price in found.rows():
+            assert price == pytest.approx(bisected(name, value, told.get("always", [])), abs=1e-6)
+        same = pytest.approx(of_sequence["price"].to_list(), abs=1e-9)
+        assert "always" in told or found["price"].to_list() == same
+        (expressed,) = records.select(pl.col("g").dbselect.break_even("y", **asked)).to_series()
+        assert expressed.struct.unnest().drop("proven").equals(found)
+        assert expressed.struct.field("proven").null_count() == 4
+        assert ds.Problem(frame, "y", costs=costs, **told).break_even(
+            worth=30, per=per
+        )["price"].to_list() == pytest.approx(found["price"].to_list())  # fmt: skip
+
+
+def test_the_order_of_an_elimination_begins_with_what_is_left_last():
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(80, 4))
+    frame = pl.DataFrame(X, list("abcd")).with_columns(y=X @ [0.1, 0.5, 0.3, 1.0])
+    found = ds.backward(frame, "y").break_even(10)
+    order = ds.Problem(frame, "y", always=list("dbca")).anytime_sequence()
+    assert found["price"].to_list() == pytest.approx(order.break_even(10)["price"].to_list())
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "give a budget, the limit on the summed cost, or a worth"),
+        ({"budget": 3, "worth": 1}, "budget is 3, beside worth 1; give one or the other"),
+        ({"worth": 0}, "worth is 0(.0)?; it must be a number > 0"),
+        ({"worth": -1.5}, "worth is -1.5; it must be a number > 0"),
+        ({"worth": "much"}, "worth is 'much'; it must be a number > 0"),
+        ({"worth": 1, "per": "mae"}, r"per is 'mae'; it must be one of \['explained', 'rmse'\]"),
+        ({"budget": 1, "per": "rmse"}, "per is 'rmse'; it goes with worth"),
+        ({"worth": 1, "time_limit": 2.0}, "time_limit is 2(.0)?; it goes with budget"),
+        ({"budget": math.inf}, "budget is inf; break_even takes a finite one"),
+        ({"worht": 1}, "unknown option 'worht'.*'worth'"),
+    ],
+)
+def test_break_even_takes_a_budget_or_a_worth(options, words):
+    frame = pl.DataFrame({"a": [1, 2, 3, 4], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
+    with pytest.raises(ds.DbselectError, match=words):
+        ds.break_even(frame, "y", **options)
+    records = pl.DataFrame({"g": [ds.gram(frame).to_struct()]})
+    with pytest.raises((ds.DbselectError, pl.exceptions.ComputeError), match=words):
+        records.select(pl.col("g").dbselect.break_even("y", **options))
+    of_sql = json.dumps(options).replace('"', "'").replace("Infinity", "'inf'::DOUBLE")
+    with pytest.raises(duckdb.Error, match=words):
+        ds.connect().sql(
+            f"SELECT dbselect.break_even(dbselect.gram(f), 'y', NULL, {of_sql or 'NULL'}) "
+            "FROM frame f"
+        ).fetchall()
+    if {*options} <= {"worth", "per"} and options:
+        with pytest.raises(ds.errors.ArgumentError, match=words):
+            ds.anytime_sequence(frame, "y").break_even(**options)

@@ -144,7 +144,7 @@ fn choice(given: &Given) -> Result<Arc<dyn Choice>, Error> {
             limit: given.count("limit")?.unwrap_or(NearBestOptions::LIMIT),
             watch: given.names("watch")?.unwrap_or_default(),
         }),
-        "break_even" => Arc::new(BreakEvenOptions { within_budget: within_budget(given)? }),
+        "break_even" => Arc::new(BreakEvenOptions::read(given)?),
         other => return Err(no_method(other)),
     })
 }
@@ -295,7 +295,12 @@ impl<'g> Given<'g> {
         found.find(|(_, value)| is_there(value)).map(|(_, value)| value)
     }
 
-    fn read<T>(&self, name: &str, of: impl Fn(&Value) -> Option<T>) -> Result<Option<T>, Error> {
+    /// The value of an option, as `of` reads it.
+    pub fn read<T>(
+        &self,
+        name: &str,
+        of: impl Fn(&Value) -> Option<T>,
+    ) -> Result<Option<T>, Error> {
         let read = |value| of(value).ok_or_else(|| refused_by(self.method.name, name, value));
         self.get(name).map(read).transpose()
     }
@@ -313,8 +318,8 @@ impl<'g> Given<'g> {
         })
     }
 
-    /// A budget that has to be given.
-    fn limit(&self, name: &str) -> Result<Option<f64>, Error> {
+    /// A budget that must not be NULL.
+    pub fn limit(&self, name: &str) -> Result<Option<f64>, Error> {
         let read = |value: &Value| {
             let words = || format!("{name} is {value}; it must be a number >= 0");
             value.number().ok_or_else(|| Error::argument(words()))

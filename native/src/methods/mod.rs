@@ -45,7 +45,7 @@ use self::knockoffs::KnockoffOptions;
 use self::lasso::LassoOptions;
 use self::options::{AnytimeOptions, BackwardOptions, FloatingOptions, FobaOptions, StepOptions};
 use self::penalty_path::PathOptions;
-use self::sets::best_within::BestWithinOptions;
+use self::sets::break_even::BreakEvenOptions;
 use self::sets::near_best::NearBestOptions;
 use self::sght::SghtOptions;
 use crate::linear::fields::Fields;
@@ -248,10 +248,11 @@ pub static METHODS: [Method; 20] = [
     },
     Method {
         name: "break_even",
-        about: "The highest price at which each group is still bought within a budget: \
-                dbselect.break_even(g, 'y', 5, costs := {'a': 1, 'b': 5})",
+        about: "The highest price at which each group is still bought within a budget, or at a worth \
+                of explained variance: dbselect.break_even(g, 'y', worth := 100, \
+                costs := {'a': 1, 'b': 5})",
         places: &["budget"],
-        own: BestWithinOptions::NAMES,
+        own: BreakEvenOptions::NAMES,
         kind: Kind::Groups(&answer::PRICES),
     },
     Method {

@@ -14,7 +14,7 @@ use crate::words::nearest::unknown;
 use crate::words::value::Value;
 
 /// What an option may be, where it is not one of some names.
-const ALLOWED: [(&str, &str); 61] = [
+const ALLOWED: [(&str, &str); 63] = [
     ("shared", "map names to (cost, groups)"),
     ("needs", "map groups to the groups that must be bought with them"),
     ("one_of", "be a list of lists of group names"),
@@ -30,6 +30,8 @@ const ALLOWED: [(&str, &str); 61] = [
     ("available", "list the groups of each pattern"),
     ("accept_above", "be a finite number"),
     ("worth", "be a finite number other than 0"),
+    ("break_even.worth", "be a number > 0"),
+    ("per", "be one of ['explained', 'rmse']"),
     ("payoff", "be two numbers: what a row earns if its target is 1, and loses if it is 0"),
     ("level", "lie between 0 and 1, both excluded"),
     ("ridge", "be a number >= 0"),

@@ -19,6 +19,7 @@ use crate::linear::state::{Buffers, State};
 use crate::methods::Method;
 use crate::methods::conditions::conditions;
 use crate::methods::given;
+use crate::methods::sets::worth::{Per, prices_at_worth};
 use crate::search::steps::{Interrupted, Step, Stop};
 use crate::search::walks::criteria::{Criterion, Rule};
 use crate::search::walks::greedy::{Limits, greedy_search};
@@ -786,6 +787,43 @@ pub unsafe extern "C" fn dbselect_linear_greedy(
         let stop = stop.unwrap_or(Stop::Interrupted) as usize;
         // SAFETY: see the caller's promise.
         unsafe { slice::from_raw_parts_mut(ended, 2) }.copy_from_slice(&[count, stop]);
+        Ok(())
+    })
+}
+
+/// Write for each group the price up to which it is bought by the prefixes of an order, as
+/// `prices_at_worth`: of `given` that is `always`. A unit of the error is worth `worth` if the
+/// target's deviation `spread` is not NaN, else the whole variance.
+/// Null comes back, or an error text for `dbselect_text_free`.
+///
+/// # Safety
+/// `state` comes from here and lives; `on_need` as in `dbselect_linear_add`; the pointers of `given`
+/// are to as many numbers as its fields say; `bought` has room for a double for each group.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn dbselect_linear_prices(
+    state: *const Selection,
+    on_need: Option<OnNeed>,
+    given: *const Greedy,
+    worth: f64,
+    spread: f64,
+    bought: *mut f64,
+) -> *mut c_char {
+    guard(|| {
+        // SAFETY: see the caller's promise.
+        let (state, given) = unsafe { (&*state, *given) };
+        // SAFETY: as above.
+        let (costs, order) = unsafe {
+            (numbers(given.costs, state.setting.groups), numbers(given.always, given.n_always))
+        };
+        // SAFETY: as above.
+        let rules = unsafe { rules(&given, costs)? };
+        let prices = Prices::new(costs, rules.as_ref());
+        let per = if spread.is_nan() { Per::Explained } else { Per::Rmse };
+        let found = state.with_rows(on_need, |own, _| {
+            prices_at_worth(own, prices, order, 0, per.value(worth, spread))
+        })?;
+        // SAFETY: as above.
+        unsafe { slice::from_raw_parts_mut(bought, found.len()) }.copy_from_slice(&found);
         Ok(())
     })
 }

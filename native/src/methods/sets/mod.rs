@@ -4,3 +4,4 @@ pub mod across;
 pub mod best_within;
 pub mod break_even;
 pub mod near_best;
+pub mod worth;
