@@ -37,7 +37,7 @@ from dbselect.store.reading import (
     agreed,
     reading_of,
 )  # fmt: skip
-from dbselect.store.refresh import Refreshed, fields_in, of_types, refreshed, write
+from dbselect.store.refresh import Refreshed, of_types, refreshed, write
 from dbselect.store.shelf import Past, Shelf
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class GramStore(Cut):
         """
         one_of(OnError).check("on_error", on_error)
         whole(0).or_none(", or None").check("max_dropped", max_dropped)
-        before = self._shelf.read()
+        before = self._shelf.read(whole=False)
         options: dict[str, Any] = {
             "by": _names(by), "columns": None if columns is None else _list("columns", columns),
             "weight": weight, "null_policy": null_policy, "max_levels": max_levels, "terms": terms,
@@ -216,8 +216,8 @@ class GramStore(Cut):
         2
         """
         TEXT.check("part", part)
-        before = self._shelf.read()
-        stored, reading_before = before.fingerprints, reading_of(before)
+        before = self._shelf.read(whole=False)
+        stored, reading_before = dict(before.parts[:, :2].iter_rows()), reading_of(before)
         fingerprint = PUT if version is None else f"{PUT}{version}"
         unchanged = len(stored) - (part in stored)
         if version is not None and stored.get(part) == fingerprint:
@@ -229,7 +229,7 @@ class GramStore(Cut):
                 f"records has the keys {frame.drop(GRAM).columns}; those of the store are "
                 f"{list(reading.by)}"
             )
-        fields = PartFields(reading.new_columns, fields_in(before))
+        fields = PartFields(reading.new_columns, before.parts)
         grams = [_allowed(Gram.from_struct(record), fields) for record in frame[GRAM].to_arrow()]
         column = pl.Series(GRAM, [gram.to_struct() for gram in grams], frame.schema[GRAM])
         now = {name: kind for gram in grams for name, kind in fields_of_gram(gram).items()}
@@ -268,7 +268,7 @@ class GramStore(Cut):
 
     def quarantine(self) -> pl.DataFrame:
         """Return the parts that ``on_error="skip"`` left out: part, error."""
-        frame = self._shelf.read().frame
+        frame = self._shelf.read(whole=False).frame
         if frame is None:
             return pl.DataFrame(schema={"part": pl.String, "error": pl.String})
         bad = frame.filter(pl.col(FINGERPRINT).str.starts_with(UNREAD))
