@@ -19,7 +19,7 @@ import polars as pl
 from dbselect.errors import BusyError, SourceError
 from dbselect.record.files import absolute, replacing
 from dbselect.record.formulas import quote
-from dbselect.store.shelf import Shelved, beside, no_history, typed, was_first
+from dbselect.store.shelf import ALL, Shelved, beside, no_history, typed, was_first
 
 if sys.platform != "win32":
     import fcntl
@@ -47,12 +47,12 @@ class DatabaseFile:
         self._path = path
         self.unfinished: Path | None = beside(path)
 
-    def read(self, *, whole: bool = True) -> Shelved:
+    def read(self, rows: pl.Expr = ALL, *, whole: bool = True) -> Shelved:
         """Return the state; other processes may read the file at the same time."""
         if not self._path.exists():
             return Shelved(None)
         with self._opened(read_only=True) as table:
-            return table.read(whole=whole)
+            return table.read(rows, whole=whole)
 
     def read_at(self, when: datetime) -> Shelved:
         """Refuse: a file of DuckDB has no versions."""
@@ -167,9 +167,9 @@ class DatabaseTable:
         self._shown = shown or table
         self._table = ".".join(quote(part) for part in table.split("."))
 
-    def read(self, *, whole: bool = True) -> Shelved:
-        """Return the state, with or without the records."""
-        return self._of("", whole=whole)
+    def read(self, rows: pl.Expr = ALL, *, whole: bool = True) -> Shelved:
+        """Return the state, or some rows of it, with or without the records."""
+        return self._of("", whole=whole).of(rows)
 
     def check_first(self, before: Shelved) -> None:
         """Raise BusyError if another writer has changed the state of before."""

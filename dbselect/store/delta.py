@@ -8,7 +8,7 @@ import polars as pl
 
 from dbselect.errors import SourceError
 from dbselect.sources.engines.lakes import delta_table, is_delta
-from dbselect.store.shelf import Shelved, beside, typed, was_first
+from dbselect.store.shelf import ALL, Shelved, beside, typed, was_first
 
 
 class DeltaFolder:
@@ -19,11 +19,11 @@ class DeltaFolder:
         self.folder = path if isinstance(path, Path) else None
         self.unfinished = None if self.folder is None else beside(self.folder)
 
-    def read(self, *, whole: bool = True) -> Shelved:
-        """Return the state, with or without the records."""
+    def read(self, rows: pl.Expr = ALL, *, whole: bool = True) -> Shelved:
+        """Return the state, or some rows of it, with or without the records."""
         if not is_delta(self._path):
             return Shelved(None)
-        return self._of(delta_table(self._path), whole=whole)
+        return self._of(delta_table(self._path), whole=whole).of(rows)
 
     def read_at(self, when: datetime) -> Shelved:
         """Return the state at a time, in UTC."""

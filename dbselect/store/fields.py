@@ -50,7 +50,7 @@ class PartFields:
     def __init__(self, policy: NewColumns, parts: pl.DataFrame) -> None:
         self.policy = policy  # ``new_columns`` of `GramStore.refresh`
         self.parts = parts.select(PART, READING)
-        ends = [dict(parts.unique(READING, keep=end, maintain_order=True)  # type: ignore[arg-type]
+        ends = [dict(parts.unique(READING, keep=end, maintain_order=True)
                      .select(READING, PART).iter_rows()) for end in ("first", "last")]  # fmt: skip
         #: Reading -> the first part of each, and the fields of those that have them
         self.first = ends[0]

@@ -27,7 +27,7 @@ import polars as pl
 from dbselect.errors import RecordError, SourceError
 from dbselect.record.files import FORMAT, VERSION, check_version, sync_folder
 from dbselect.sources.objects import reached, versions_below
-from dbselect.store.shelf import Shelved, beside, no_history, was_first
+from dbselect.store.shelf import ALL, Shelved, beside, no_history, was_first
 
 #: Attempts to read a list whose files are removed by a concurrent step.
 READINGS = 10
@@ -69,8 +69,8 @@ class Records(ABC):
     def _remove(self, name: str) -> None:
         """Remove a file if it exists."""
 
-    def read(self, *, whole: bool = True) -> Shelved:
-        """Return the state; retry if a concurrent step replaces the list."""
+    def read(self, rows: pl.Expr = ALL, *, whole: bool = True) -> Shelved:
+        """Return the state, or some rows of it; retry if a concurrent step replaces the list."""
         for _ in range(READINGS):
             number = self._last()
             if number is None:
@@ -78,7 +78,9 @@ class Records(ABC):
                 return Shelved(None, (0, {}, {}))
             try:
                 files = _files_of(self._content(_name_of(number)), self._shown)
-                frames = {name: self._frame(name, file, whole) for name, file in files.items()}
+                frames = {
+                    name: self._frame(name, file.rows & rows, whole) for name, file in files.items()
+                }
                 return Shelved(pl.concat(frames.values()), (number, files, frames))
             except FileNotFoundError:
                 continue
@@ -88,11 +90,11 @@ class Records(ABC):
                 raise SourceError(f"cannot read the store '{self._shown}': {error}") from error
         raise SourceError(f"the store '{self._shown}' lacks a file that its list {number} names")
 
-    def _frame(self, name: str, file: "Valid", whole: bool = True) -> pl.DataFrame:
+    def _frame(self, name: str, kept: pl.Expr, whole: bool = True) -> pl.DataFrame:
         """Read the valid records of a file."""
         rows = pl.scan_parquet(self._table(name), glob=False, hive_partitioning=False)
         rows = rows if whole else rows.drop("gram")
-        return rows.filter(file.rows).collect(engine="in-memory")
+        return rows.filter(kept).collect(engine="in-memory")
 
     def read_at(self, when: datetime) -> Shelved:
         """Refuse: a step removes the files of those before it."""
@@ -117,7 +119,11 @@ class Records(ABC):
                 name = f"records-{number:08}-{secrets.token_hex(4)}.parquet"
                 self._put(name, new)
                 kept[name] = []
-            lists = {FORMAT: VERSION, "files": [*kept], "gone": {n: g for n, g in kept.items() if g}}
+            lists = {
+                FORMAT: VERSION,
+                "files": [*kept],
+                "gone": {n: g for n, g in kept.items() if g},
+            }
             self._publish(number, json.dumps(lists))
         # A full disk raises a ComputeError in Polars.
         except (OSError, pl.exceptions.PolarsError) as error:
@@ -127,7 +133,7 @@ class Records(ABC):
     def _taken(self, name: str, file: "Valid") -> pl.DataFrame:
         """Read the records of a file of the step before, which only later steps remove."""
         try:
-            return self._frame(name, file)
+            return self._frame(name, file.rows)
         except FileNotFoundError as error:
             raise was_first(self._shown) from error
 

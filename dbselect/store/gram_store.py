@@ -38,7 +38,7 @@ from dbselect.store.reading import (
     reading_of,
 )  # fmt: skip
 from dbselect.store.refresh import Refreshed, of_types, refreshed, write
-from dbselect.store.shelf import Past, Shelf
+from dbselect.store.shelf import ALL, Past, Shelf
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -274,12 +274,15 @@ class GramStore(Cut):
         bad = frame.filter(pl.col(FINGERPRINT).str.starts_with(UNREAD))
         return bad.select(PART, pl.col(FINGERPRINT).str.strip_prefix(UNREAD).alias("error"))
 
-    def _now(self) -> tuple[pl.DataFrame, Reading]:
-        state = self._shelf.read()
+    def _now(self, rows: pl.Expr = ALL, *, whole: bool = True) -> tuple[pl.DataFrame, Reading]:
+        state = self._shelf.read(rows, whole=whole)
         reading = reading_of(state)
         if state.frame is None or reading is None:
             raise SourceError(f"the store '{self._path}' is empty; refresh it first")
-        records = state.frame.filter(pl.col(GRAM).is_not_null()).drop(READING)
+        records = state.frame.drop(READING)
+        if not whole:
+            return records, reading
+        records = records.filter(pl.col(GRAM).is_not_null())
         return records.sort([*reading.by, PART], nulls_last=True), reading
 
 

@@ -1,15 +1,18 @@
 """Storage protocol of a store: read the state, write the next one in a step."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import polars as pl
 
 from dbselect.errors import ArgumentError, BusyError
 from dbselect.record.gram import RECORD_DTYPE
+
+#: All rows of a state.
+ALL = pl.lit(True)
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,10 @@ class Shelved:
     #: without rows; None for a store that has never been written
     frame: pl.DataFrame | None
     mark: Any = None  # version, to detect later writes
+
+    def of(self, rows: pl.Expr) -> Self:
+        """Return some rows of the state."""
+        return self if self.frame is None else replace(self, frame=self.frame.filter(rows))
 
     @cached_property
     def parts(self) -> pl.DataFrame:
@@ -36,8 +43,8 @@ class Shelf(Protocol):
     folder: Path | None  # folder of its files, which are not read as a table
     unfinished: Path | None  # folder for the journal of a refresh
 
-    def read(self, *, whole: bool = True) -> Shelved:
-        """Return the state, with or without the records."""
+    def read(self, rows: pl.Expr = ALL, *, whole: bool = True) -> Shelved:
+        """Return the state, or some rows of it, with or without the records."""
 
     def read_at(self, when: datetime) -> Shelved:
         """Return the state at a time, in UTC; ArgumentError without a history."""
@@ -55,9 +62,9 @@ class Past:
     folder: Path | None = None
     unfinished: Path | None = None
 
-    def read(self, *, whole: bool = True) -> Shelved:
-        """Return the state."""
-        return self.state
+    def read(self, rows: pl.Expr = ALL, *, whole: bool = True) -> Shelved:
+        """Return the state, or some rows of it."""
+        return self.state.of(rows)
 
     def read_at(self, when: datetime) -> Shelved:
         """Refuse another time."""
