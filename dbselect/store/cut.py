@@ -10,12 +10,11 @@ from dbselect.options.option import shows
 from dbselect.problem.several import AnytimeCall, drift
 from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.record.groups import Costs, GroupColumns
-from dbselect.record.terms import Terms
 from dbselect.sources.open import merged
 from dbselect.sources.request import FOLD, check_folds, check_seed
 from dbselect.spec.fields import FIRST, ProblemOptions
 from dbselect.spec.options import AnytimeOptions
-from dbselect.store.fields import Fields, differences, levels_of, new_levels
+from dbselect.store.fields import differences, levels_of, new_levels
 from dbselect.store.merging import (
     Sliding,
     alike,
@@ -28,7 +27,8 @@ from dbselect.store.merging import (
     window_of,
 )
 from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
-from dbselect.store.rolling import Rolling, ends_of_windows, keys_between
+from dbselect.store.rolling import Rolling, ends_of_windows, keys_between, range_of
+from dbselect.store.shelf import ALL
 from dbselect.validation.drift import Drift
 
 _WINDOWS = (
@@ -63,8 +63,8 @@ class Cut:
         self._records = records
         self._reading = reading
 
-    def _now(self) -> tuple[pl.DataFrame, Reading]:
-        return self._records, self._reading
+    def _now(self, rows: pl.Expr = ALL, *, whole: bool = True) -> tuple[pl.DataFrame, Reading]:
+        return self._records.filter(rows), self._reading
 
     def __repr__(self) -> str:
         records, reading = self._now()
@@ -92,13 +92,17 @@ class Cut:
         -----
         LeftOutWarning : a column is not in all parts of the window and is left out
         """
-        records, reading = self._now()
-        key = records.get_column(reading.by[0])
-        inside = records.filter(keys_between(key, first, last))
+        keys, reading = self._now(whole=False)
+        key = keys.get_column(reading.by[0])
+        inside = keys_between(key, first, last)
         why = f"no record has '{key.name}' from {first!r} to {last!r}"
-        if records.height:
+        if key.count():
             why += f"; there are {key.min()!s} to {key.max()!s}"
-        return window_of(_grams(inside, why), reading)
+        if not inside.any():
+            raise DataError(why)
+        records, _ = self._now(range_of(key.filter(inside)))
+        inside = keys_between(records.get_column(key.name), first, last)
+        return window_of(_grams(records.filter(inside), why), reading)
 
     def where(self, condition: pl.Expr) -> "Cut":
         """Return the records whose keys meet a condition, with the same methods.
@@ -253,10 +257,10 @@ class Cut:
         ``rows``, the count is named ``rows_of_record``.
         """
         records, reading = self._now()
-        numbers, _ = _versions(records)
+        numbers, _, _ = _versions(records[GRAM])
         counts = records[GRAM].struct
         sizes = [counts.field("rows"), counts.field("skipped")]
-        shown = records.select(PART, *sizes, pl.Series("version", numbers, pl.Int64), FINGERPRINT)
+        shown = records.select(PART, *sizes, numbers, FINGERPRINT)
         clashing = [name for name in reading.by if name in shown.columns]
         if clashing:
             # Keys keep their names; the other column is renamed.
@@ -272,19 +276,19 @@ class Cut:
         columns and levels since the version before, in words
         """
         records, reading = self._now()
-        numbers, fields = _versions(records)
+        numbers, columns, changes = _versions(records[GRAM])
         key = pl.col("key")
-        keys = records.select(pl.col(reading.by[0]).alias("key"))
-        columns = pl.Series("columns", [list(names) for names in fields], pl.List(pl.String))
-        return (
-            keys.with_columns(columns, pl.Series("version", numbers, pl.Int64))
+        found = (
+            records.select(pl.col(reading.by[0]).alias("key"), numbers)
             .group_by("version")
-            .agg(pl.col("columns").first(), key.min().alias("first"), key.max().alias("last"),
-                 pl.len().alias("records"))
+            .agg(key.min().alias("first"), key.max().alias("last"), pl.len().alias("records"))
             .sort("version")
-            .with_columns(pl.Series("changes", _changes(records, numbers, fields),
-                                    pl.List(pl.String)))
-        )  # fmt: skip
+        )
+        texts = {"columns": columns, "changes": changes}
+        lists = pl.DataFrame(texts, dict.fromkeys(texts, pl.List(pl.String)))
+        return found.hstack(lists).select(
+            "version", "columns", "first", "last", "records", "changes"
+        )
 
 
 def column_of(grams: Sequence[Gram]) -> pl.Series:
@@ -292,33 +296,25 @@ def column_of(grams: Sequence[Gram]) -> pl.Series:
     return pl.Series(GRAM, [gram.to_struct() for gram in grams], RECORD_DTYPE)
 
 
-def _versions(records: pl.DataFrame) -> tuple[list[int], list[Fields]]:
-    """Return a version for each record, equal for equal columns; and its columns."""
-    kinds, named = kinds_of(records[GRAM])
+def _versions(records: pl.Series) -> tuple[pl.Series, list[list[str]], list[list[str]]]:
+    """Return a version for each record, equal for equal columns; columns and changes of each."""
+    kinds, named = kinds_of(records)
     fields = [fields_of_gram(one) for one in named]
     found: dict[tuple[tuple[str, str], ...], int] = {}
-    numbers = [found.setdefault(tuple(each.items()), len(found) + 1) for each in fields]
-    return [numbers[kind] for kind in kinds], [fields[kind] for kind in kinds]
-
-
-def _changes(
-    records: pl.DataFrame, numbers: Sequence[int], fields: Sequence[Fields]
-) -> list[list[str]]:
-    """Return the changes of columns and levels of each version, in words."""
-    changes: dict[int, list[str]] = {}
+    numbers = [found.setdefault(tuple(each.items()), len(found)) for each in fields]
+    changes: list[list[str]] = []
     seen: dict[str, set[str]] = {}
-    terms = records[GRAM].struct.field("terms")
-    known: dict[str | None, dict[str, set[str]]] = {None: {}}
-    for at, (number, now, text) in enumerate(zip(numbers, fields, terms, strict=True)):
-        if text not in known:
-            known[text] = levels_of([Terms.from_json(text)])
-        levels = known[text]
-        if number not in changes:
-            changes[number] = differences(fields[at - 1], now) if at else []
-        changes[number] += new_levels(seen, levels)
+    # A kind brings levels where it first occurs.
+    first = kinds.to_frame().with_columns(pl.first().shift().alias("before"))
+    for kind, before in first.unique(kinds.name, keep="first", maintain_order=True).iter_rows():
+        levels = levels_of([named[kind].terms])
+        if numbers[kind] == len(changes):
+            changes.append([] if before is None else differences(fields[before], fields[kind]))
+        changes[numbers[kind]] += new_levels(seen, levels)
         for column, names in levels.items():
             seen.setdefault(column, set()).update(names)
-    return list(changes.values())
+    version = pl.Series("version", [number + 1 for number in numbers], pl.Int64)
+    return version[kinds], [[name for name, _ in each] for each in found], changes
 
 
 def _alike_by(

@@ -19,8 +19,7 @@ import polars as pl
 from dbselect.errors import BusyError, SourceError
 from dbselect.record.files import absolute, replacing
 from dbselect.record.formulas import quote
-from dbselect.record.gram import RECORD_DTYPE
-from dbselect.store.shelf import Shelved, beside, no_history, was_first
+from dbselect.store.shelf import ALL, Shelved, beside, no_history, typed, was_first
 
 if sys.platform != "win32":
     import fcntl
@@ -48,12 +47,12 @@ class DatabaseFile:
         self._path = path
         self.unfinished: Path | None = beside(path)
 
-    def read(self) -> Shelved:
+    def read(self, rows: pl.Expr = ALL, *, whole: bool = True) -> Shelved:
         """Return the state; other processes may read the file at the same time."""
         if not self._path.exists():
             return Shelved(None)
         with self._opened(read_only=True) as table:
-            return table.read()
+            return table.read(rows, whole=whole)
 
     def read_at(self, when: datetime) -> Shelved:
         """Refuse: a file of DuckDB has no versions."""
@@ -74,8 +73,7 @@ class DatabaseFile:
         """Write a step to a copy of the file, which replaces it."""
         with self._opened(read_only=True) as table, replacing(self._path) as copy:
             stamp = self._stamp()
-            if table.read().fingerprints != before.fingerprints:
-                raise was_first(str(self._path))
+            table.check_first(before)
             shutil.copyfile(self._path, copy)
             with duckdb.connect(copy) as connection:
                 DatabaseTable(connection, TABLE, str(self._path)).write(before, removed, new)
@@ -169,9 +167,15 @@ class DatabaseTable:
         self._shown = shown or table
         self._table = ".".join(quote(part) for part in table.split("."))
 
-    def read(self) -> Shelved:
-        """Return the state."""
-        return self._of("")
+    def read(self, rows: pl.Expr = ALL, *, whole: bool = True) -> Shelved:
+        """Return the state, or some rows of it, with or without the records."""
+        return self._of("", whole=whole).of(rows)
+
+    def check_first(self, before: Shelved) -> None:
+        """Raise BusyError if another writer has changed the state of before."""
+        now = self.read(whole=False)
+        if not now.parts.sort("part").equals(before.parts.sort("part")):
+            raise was_first(self._shown)
 
     def read_at(self, when: datetime) -> Shelved:
         """Return the state at a time, in UTC."""
@@ -182,9 +186,11 @@ class DatabaseTable:
                 raise no_history(self._shown) from error.__cause__
             raise SourceError(f"the store has no version as of {when}: {error}") from error
 
-    def _of(self, at: str) -> Shelved:
+    def _of(self, at: str, *, whole: bool = True) -> Shelved:
         try:
-            rows = self._connection.sql(f"FROM {self._table}{at}").to_arrow_table()
+            table = self._connection.sql(f"FROM {self._table}{at}")
+            names = [name for name in table.columns if whole or name != "gram"]
+            rows = table.select(*map(duckdb.ColumnExpression, names)).to_arrow_table()
         except duckdb.CatalogException:
             return Shelved(None)
         except duckdb.Error as error:
@@ -192,24 +198,26 @@ class DatabaseTable:
         frame = pl.DataFrame(rows)
         if "reading" not in frame.columns:
             raise SourceError(f"the table in '{self._shown}' is no store; it has {frame.columns}")
-        return Shelved(frame.with_columns(pl.col("gram").cast(RECORD_DTYPE)))
+        return Shelved(typed(frame))
 
     def write(self, before: Shelved, removed: list[str], new: pl.DataFrame) -> None:
         """Replace the records of parts `removed` by new ones, in one transaction."""
-        stored = before.fingerprints
+        is_begun = before.parts.height > 0
         run = self._connection.execute
         try:
             run("BEGIN")
         except duckdb.Error as error:
             raise SourceError(f"the store '{self._shown}' cannot begin a step: {error}") from error
         try:
-            if stored:
-                run(f"UPDATE {self._table} SET part = part WHERE part = ?", [min(stored)])
-            if before.frame is not None and self.read().fingerprints != stored:
-                raise was_first(self._shown)
+            if is_begun:
+                first = before.parts["part"].min()
+                run(f"UPDATE {self._table} SET part = part WHERE part = ?", [first])
+            if before.frame is not None:
+                self.check_first(before)
             self._connection.register(NEW, new.to_arrow())
-            if stored:
-                run(f"DELETE FROM {self._table} WHERE list_contains(?, part)", [removed])
+            if is_begun:
+                if removed:
+                    run(f"DELETE FROM {self._table} WHERE part IN (SELECT unnest(?))", [removed])
                 run(f"INSERT INTO {self._table} BY NAME FROM {NEW}")
             else:
                 # There is no row to update, and key types may differ now.

@@ -7,9 +7,8 @@ from typing import Any
 import polars as pl
 
 from dbselect.errors import SourceError
-from dbselect.record.gram import RECORD_DTYPE
 from dbselect.sources.engines.lakes import delta_table, is_delta
-from dbselect.store.shelf import Shelved, beside, was_first
+from dbselect.store.shelf import ALL, Shelved, beside, typed, was_first
 
 
 class DeltaFolder:
@@ -20,9 +19,11 @@ class DeltaFolder:
         self.folder = path if isinstance(path, Path) else None
         self.unfinished = None if self.folder is None else beside(self.folder)
 
-    def read(self) -> Shelved:
-        """Return the state."""
-        return self._of(delta_table(self._path)) if is_delta(self._path) else Shelved(None)
+    def read(self, rows: pl.Expr = ALL, *, whole: bool = True) -> Shelved:
+        """Return the state, or some rows of it, with or without the records."""
+        if not is_delta(self._path):
+            return Shelved(None)
+        return self._of(delta_table(self._path), whole=whole).of(rows)
 
     def read_at(self, when: datetime) -> Shelved:
         """Return the state at a time, in UTC."""
@@ -36,14 +37,15 @@ class DeltaFolder:
         table.load_as_version(when)
         return self._of(table)
 
-    def _of(self, table: Any) -> Shelved:
+    def _of(self, table: Any, *, whole: bool = True) -> Shelved:
         try:
-            frame = pl.DataFrame(table.to_pyarrow_table())
+            names = [name for name in table.schema().to_arrow().names if whole or name != "gram"]
+            frame = pl.DataFrame(table.to_pyarrow_table(columns=names))
         except Exception as error:  # deltalake and Arrow raise many types
             raise SourceError(f"cannot read the store '{self._path}': {error}") from error
         if "reading" not in frame.columns:
             raise SourceError(f"the Delta table '{self._path}' is no store; it has {frame.columns}")
-        return Shelved(frame.with_columns(pl.col("gram").cast(RECORD_DTYPE)), table)
+        return Shelved(typed(frame), table)
 
     def write(self, before: Shelved, removed: list[str], new: pl.DataFrame) -> None:
         """Write the next version."""
@@ -52,7 +54,9 @@ class DeltaFolder:
 
         state = new
         if before.frame is not None and before.frame.height:
-            state = pl.concat([before.frame.filter(~pl.col("part").is_in(removed)), new])
+            whole = self._of(before.mark).frame
+            assert whole is not None
+            state = pl.concat([whole.filter(~pl.col("part").is_in(removed)), new])
         try:
             write_deltalake(
                 before.mark or str(self._path),

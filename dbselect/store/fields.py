@@ -1,8 +1,8 @@
 """Fields of a table by part, as the columns of the table may change."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+import polars as pl
 import pyarrow as pa
 
 from dbselect._arrow import empty_table
@@ -11,7 +11,7 @@ from dbselect.errors import ColumnError
 from dbselect.record.columns import Leaf
 from dbselect.record.terms import Terms
 from dbselect.sources.request import LIMIT, check_field, columns_of, selected
-from dbselect.store.reading import NewColumns, Reading, untyped
+from dbselect.store.reading import PART, READING, NewColumns, Reading, fields_from, untyped
 
 #: Field of a table -> kind of its columns: ``"number"``, ``"text"``, ``"days"`` or ``"seconds"``.
 Fields = Mapping[str, str]
@@ -44,17 +44,28 @@ def kinds_of_fields(leaves: Iterable[Leaf]) -> Fields:
     return {name: ", ".join(kinds) for name, kinds in kinds_by_field.items()}
 
 
-@dataclass(frozen=True)
 class PartFields:
     """The fields that parts were read with, and the policy for new ones."""
 
-    policy: NewColumns  # ``new_columns`` of `GramStore.refresh`
-    by_part: Mapping[str, Fields]  # part -> its fields
-    union: dict[str, str] = field(init=False)  # fields of all parts
+    def __init__(self, policy: NewColumns, parts: pl.DataFrame) -> None:
+        self.policy = policy  # ``new_columns`` of `GramStore.refresh`
+        self.parts = parts.select(PART, READING)
+        ends = [dict(parts.unique(READING, keep=end, maintain_order=True)
+                     .select(READING, PART).iter_rows()) for end in ("first", "last")]  # fmt: skip
+        #: Reading -> the first part of each, and the fields of those that have them
+        self.first = ends[0]
+        lists = {text: fields_from(text) for text in self.first}
+        self.lists = {text: fields for text, fields in lists.items() if fields is not None}
+        self.union: dict[str, str] = {}  # fields of all parts, as the last ones have them
+        for text in (text for end in ends for text in end):
+            self.union |= self.lists.get(text, {})
+        self.by_part: dict[str, Fields] = {}  # part -> its fields, of those asked for
 
-    def __post_init__(self) -> None:
-        union = {name: kind for fields in self.by_part.values() for name, kind in fields.items()}
-        object.__setattr__(self, "union", union)
+    def know(self, parts: Collection[str]) -> None:
+        """Look up the fields of parts, which the other methods then compare with."""
+        found = self.parts.filter(pl.col(PART).is_in(list(parts)))
+        readings = ((part, self.lists.get(text)) for part, text in found.iter_rows())
+        self.by_part |= {part: fields for part, fields in readings if fields is not None}
 
     def compared(self, part: str, now: Fields) -> Fields:
         """Return the fields to compare with the previous read: those that still exist."""

@@ -35,7 +35,7 @@ from dbselect.sources.paths import FileListing, files_at, partition_of
 from dbselect.store.fields import Fields, PartFields, kinds_of_fields, leaves_read, without_gone
 from dbselect.store.merging import trimmed
 from dbselect.store.parts import Unread, labelled, read_part
-from dbselect.store.reading import GRAM, Reading
+from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
 
 #: Name of the folder for NULL, in Hive.
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
@@ -193,10 +193,11 @@ class FileParts:
         self._versions: dict[str, str] = {}
         self.shown = f"'{files.shown}'"
 
-    def fingerprints(self) -> dict[str, str]:
-        """Return file -> fingerprint: size, time and footer, or ETag."""
+    def fingerprints(self) -> pl.DataFrame:
+        """Return files and their fingerprints: size, time and footer, or ETag."""
         self._versions = self._files.versions()
-        return self._versions
+        columns = {PART: [*self._versions], FINGERPRINT: [*self._versions.values()]}
+        return pl.DataFrame(columns, dict.fromkeys(columns, pl.String))
 
     def changes(self) -> list[str]:
         """Return nothing, as every file may have different columns."""

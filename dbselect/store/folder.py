@@ -1,7 +1,12 @@
 """A store in a folder of Parquet files; a numbered list names the valid ones.
 
 A step writes its records, then the next list, atomically; it fails if the number is taken. In a
-local folder a hard link creates the list, and files are synced before that.
+local folder a hard link creates the list, and files are synced before that. A list also names the
+parts of a file that are gone; lists of before named those that are not.
+
+The file of a step takes in those of before with no more records, so that n records are in log2(n)
+files and each is rewritten as often: Bentley, Saxe (1980), Decomposable searching problems I,
+section 2.
 """
 
 import json
@@ -11,6 +16,7 @@ import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
 from io import BytesIO
 from pathlib import Path
@@ -21,10 +27,8 @@ import polars as pl
 from dbselect.errors import RecordError, SourceError
 from dbselect.record.files import FORMAT, VERSION, check_version, sync_folder
 from dbselect.sources.objects import reached, versions_below
-from dbselect.store.shelf import Shelved, beside, no_history, was_first
+from dbselect.store.shelf import ALL, Shelved, beside, no_history, was_first
 
-#: Number of record files at which a step merges all records into one.
-MOST_FILES = 16
 #: Attempts to read a list whose files are removed by a concurrent step.
 READINGS = 10
 #: Names of lists and of record files, with their numbers; other files are not of the store.
@@ -50,6 +54,10 @@ class Records(ABC):
         """Read a file; FileNotFoundError if it is gone."""
 
     @abstractmethod
+    def _table(self, name: str) -> Any:
+        """Return a file of records for Polars to scan."""
+
+    @abstractmethod
     def _put(self, name: str, frame: pl.DataFrame) -> None:
         """Write a file of records."""
 
@@ -61,22 +69,19 @@ class Records(ABC):
     def _remove(self, name: str) -> None:
         """Remove a file if it exists."""
 
-    def read(self) -> Shelved:
-        """Return the state; retry if a concurrent step replaces the list."""
+    def read(self, rows: pl.Expr = ALL, *, whole: bool = True) -> Shelved:
+        """Return the state, or some rows of it; retry if a concurrent step replaces the list."""
         for _ in range(READINGS):
             number = self._last()
             if number is None:
                 self._check_free()
-                return Shelved(None, (0, {}))
+                return Shelved(None, (0, {}, {}))
             try:
                 files = _files_of(self._content(_name_of(number)), self._shown)
-                frames = [
-                    pl.read_parquet(BytesIO(self._content(name))).filter(
-                        pl.col("part").is_in(parts)
-                    )
-                    for name, parts in files.items()
-                ]
-                return Shelved(pl.concat(frames), (number, files))
+                frames = {
+                    name: self._frame(name, file.rows & rows, whole) for name, file in files.items()
+                }
+                return Shelved(pl.concat(frames.values()), (number, files, frames))
             except FileNotFoundError:
                 continue
             except RecordError:
@@ -85,31 +90,52 @@ class Records(ABC):
                 raise SourceError(f"cannot read the store '{self._shown}': {error}") from error
         raise SourceError(f"the store '{self._shown}' lacks a file that its list {number} names")
 
+    def _frame(self, name: str, kept: pl.Expr, whole: bool = True) -> pl.DataFrame:
+        """Read the valid records of a file."""
+        rows = pl.scan_parquet(self._table(name), glob=False, hive_partitioning=False)
+        rows = rows if whole else rows.drop("gram")
+        return rows.filter(kept).collect(engine="in-memory")
+
     def read_at(self, when: datetime) -> Shelved:
         """Refuse: a step removes the files of those before it."""
         raise no_history(self._shown)
 
     def write(self, before: Shelved, removed: list[str], new: pl.DataFrame) -> None:
         """Write the new records and the list in which they replace the parts `removed`."""
-        last, files = before.mark
+        last, files, frames = before.mark
         number = last + 1
         try:
-            kept = {name: [part for part in parts if part not in removed]
-                    for name, parts in files.items()}  # fmt: skip
-            kept = {name: parts for name, parts in kept.items() if parts}
-            if len(kept) >= MOST_FILES:
-                assert before.frame is not None
-                new = pl.concat([before.frame.filter(~pl.col("part").is_in(removed)), new])
-                kept = {}
-            name = f"records-{number:08}-{secrets.token_hex(4)}.parquet"
-            self._put(name, new)
-            if not new.is_empty() or not kept:
-                kept[name] = new["part"].unique(maintain_order=True).to_list()
-            self._publish(number, json.dumps({FORMAT: VERSION, "files": kept}))
+            kept: dict[str, list[str]] = {}
+            is_kept = ~pl.col("part").is_in(removed)
+            left = {name: frame.filter(is_kept) for name, frame in frames.items()}
+            for name in sorted(left, key=lambda name: left[name].height):
+                gone = files[name].gone
+                if left[name].height and (gone is None or left[name].height <= new.height):
+                    new = pl.concat([self._taken(name, files[name]).filter(is_kept), new])
+                elif left[name].height:
+                    more = frames[name].filter(~is_kept)["part"].unique(maintain_order=True)
+                    kept[name] = [*(gone or []), *more]
+            if new.height or not kept:
+                name = f"records-{number:08}-{secrets.token_hex(4)}.parquet"
+                self._put(name, new)
+                kept[name] = []
+            lists = {
+                FORMAT: VERSION,
+                "files": [*kept],
+                "gone": {n: g for n, g in kept.items() if g},
+            }
+            self._publish(number, json.dumps(lists))
         # A full disk raises a ComputeError in Polars.
         except (OSError, pl.exceptions.PolarsError) as error:
             raise SourceError(f"cannot write the store '{self._shown}': {error}") from error
         self._clear(number, {*kept, *files})
+
+    def _taken(self, name: str, file: "Valid") -> pl.DataFrame:
+        """Read the records of a file of the step before, which only later steps remove."""
+        try:
+            return self._frame(name, file.rows)
+        except FileNotFoundError as error:
+            raise was_first(self._shown) from error
 
     def _last(self) -> int | None:
         """Return the number of the current list; None without lists."""
@@ -171,6 +197,9 @@ class Folder(Records):
     def _content(self, name: str) -> bytes:
         return (self._path / name).read_bytes()
 
+    def _table(self, name: str) -> Path:
+        return self._path / name
+
     def _put(self, name: str, frame: pl.DataFrame) -> None:
         self._path.mkdir(parents=True, exist_ok=True)
         with (self._path / name).open("xb") as file:
@@ -196,15 +225,26 @@ def _name_of(number: int) -> str:
     return f"list-{number:08}.json"
 
 
-def _files_of(text: bytes, shown: str) -> dict[str, list[str]]:
-    """Return file -> its valid parts, from the text of a list."""
-    content = dict(json.loads(text))
+@dataclass(frozen=True)
+class Valid:
+    """The valid records of a file."""
+
+    rows: pl.Expr
+    gone: list[str] | None  # parts that are not valid; None where the list names those that are
+
+
+def _files_of(text: bytes, shown: str) -> dict[str, Valid]:
+    """Return file -> its valid records, from the text of a list."""
+    content, part = dict(json.loads(text)), pl.col("part")
     check_version(content.get(FORMAT, VERSION), f"the store '{shown}'")
-    files: dict[str, list[str]] = dict(content["files"])
+    files = content["files"]
     for name in files:
         if not RECORDS.fullmatch(name):
             raise ValueError(f"its list names {name!r}, which is no file of records of a store")
-    return files
+    if isinstance(files, dict):
+        return {name: Valid(part.is_in(parts), None) for name, parts in files.items()}
+    gone = {name: list(content["gone"].get(name, [])) for name in files}
+    return {name: Valid(~part.is_in(parts), parts) for name, parts in gone.items()}
 
 
 def _sync(file: Any) -> None:
@@ -224,6 +264,9 @@ class ObjectFolder(Records):
     def _content(self, name: str) -> bytes:
         with reached(self._shown) as (obstore, store):
             return bytes(obstore.get(store, name).bytes())
+
+    def _table(self, name: str) -> BytesIO:
+        return BytesIO(self._content(name))
 
     def _put(self, name: str, frame: pl.DataFrame) -> None:
         frame.write_parquet(file := BytesIO())

@@ -37,8 +37,8 @@ from dbselect.store.reading import (
     agreed,
     reading_of,
 )  # fmt: skip
-from dbselect.store.refresh import Refreshed, fields_in, of_types, refreshed, write
-from dbselect.store.shelf import Past, Shelf
+from dbselect.store.refresh import Refreshed, of_types, refreshed, write
+from dbselect.store.shelf import ALL, Past, Shelf
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -166,7 +166,7 @@ class GramStore(Cut):
         """
         one_of(OnError).check("on_error", on_error)
         whole(0).or_none(", or None").check("max_dropped", max_dropped)
-        before = self._shelf.read()
+        before = self._shelf.read(whole=False)
         options: dict[str, Any] = {
             "by": _names(by), "columns": None if columns is None else _list("columns", columns),
             "weight": weight, "null_policy": null_policy, "max_levels": max_levels, "terms": terms,
@@ -216,8 +216,8 @@ class GramStore(Cut):
         2
         """
         TEXT.check("part", part)
-        before = self._shelf.read()
-        stored, reading_before = before.fingerprints, reading_of(before)
+        before = self._shelf.read(whole=False)
+        stored, reading_before = dict(before.parts[:, :2].iter_rows()), reading_of(before)
         fingerprint = PUT if version is None else f"{PUT}{version}"
         unchanged = len(stored) - (part in stored)
         if version is not None and stored.get(part) == fingerprint:
@@ -229,7 +229,7 @@ class GramStore(Cut):
                 f"records has the keys {frame.drop(GRAM).columns}; those of the store are "
                 f"{list(reading.by)}"
             )
-        fields = PartFields(reading.new_columns, fields_in(before))
+        fields = PartFields(reading.new_columns, before.parts)
         grams = [_allowed(Gram.from_struct(record), fields) for record in frame[GRAM].to_arrow()]
         column = pl.Series(GRAM, [gram.to_struct() for gram in grams], frame.schema[GRAM])
         now = {name: kind for gram in grams for name, kind in fields_of_gram(gram).items()}
@@ -268,18 +268,21 @@ class GramStore(Cut):
 
     def quarantine(self) -> pl.DataFrame:
         """Return the parts that ``on_error="skip"`` left out: part, error."""
-        frame = self._shelf.read().frame
+        frame = self._shelf.read(whole=False).frame
         if frame is None:
             return pl.DataFrame(schema={"part": pl.String, "error": pl.String})
         bad = frame.filter(pl.col(FINGERPRINT).str.starts_with(UNREAD))
         return bad.select(PART, pl.col(FINGERPRINT).str.strip_prefix(UNREAD).alias("error"))
 
-    def _now(self) -> tuple[pl.DataFrame, Reading]:
-        state = self._shelf.read()
+    def _now(self, rows: pl.Expr = ALL, *, whole: bool = True) -> tuple[pl.DataFrame, Reading]:
+        state = self._shelf.read(rows, whole=whole)
         reading = reading_of(state)
         if state.frame is None or reading is None:
             raise SourceError(f"the store '{self._path}' is empty; refresh it first")
-        records = state.frame.filter(pl.col(GRAM).is_not_null()).drop(READING)
+        records = state.frame.drop(READING)
+        if not whole:
+            return records, reading
+        records = records.filter(pl.col(GRAM).is_not_null())
         return records.sort([*reading.by, PART], nulls_last=True), reading
 
 

@@ -21,9 +21,7 @@ from dbselect.store.reading import GRAM, Reading
 
 #: Number of columns in a warning.
 NAMED = 10
-#: Number of records that one thread merges.
-RUN = 4096
-#: Names of columns beside keys: the number of a kind, and of a record or a run.
+#: Names of columns beside keys: the number of a kind, and of a record.
 KIND, AT = "__dbselect_kind", "__dbselect_at"
 
 
@@ -82,26 +80,19 @@ def summed_by(records: pl.DataFrame, by: Sequence[str] = ()) -> tuple[pl.DataFra
 
     Returns
     -------
-    The keys, and a Gram each, as they first occur. The library decodes and merges runs of records
-    in parallel: time and memory are linear in what they hold
+    The keys, and a Gram each, as they first occur. The library decodes and merges records in
+    parallel: time and memory are linear in what they hold
     """
     numbers, named = kinds_of(records[GRAM])
     alike = [list(columns_of_table(one).items()) for one in named]
     first: dict[str, int] = {}
     kinds = [first.setdefault(repr(columns), len(first)) for columns in alike]
-    keys = [*by, KIND]
-    rows = records.select(
-        *by,
-        numbers.replace_strict(list(range(len(kinds))), kinds, return_dtype=pl.Int64).alias(KIND),
-        (pl.int_range(pl.len()) // RUN).alias(AT),
-        GRAM,
-    )
+    kind = numbers.replace_strict(list(range(len(kinds))), kinds, return_dtype=pl.Int64)
+    rows = records.select(*by, kind.alias(KIND), GRAM)
     merge = pl.col(GRAM).dbselect.merge()  # type: ignore[attr-defined]
     try:
-        for level in ([*keys, AT], keys):
-            groups = rows.group_by(level, maintain_order=True)
-            if rows.n_unique(level) < rows.height:
-                rows = groups.agg(merge)
+        if rows.n_unique([*by, KIND]) < rows.height:
+            rows = rows.group_by(*by, KIND, maintain_order=True).agg(merge)
     except pl.exceptions.ComputeError as error:
         raise RecordError(str(error).split("\n")[0].rpartition("message: ")[2]) from None
     # Via Arrow, which needs no Python object for every number.

@@ -32,8 +32,8 @@ class Partitions(Protocol):
     looked_at: bool  # whether fingerprints are known without reading the rows
     shown: str  # the table, for errors
 
-    def fingerprints(self) -> dict[str, str]:
-        """Return the current fingerprint of each part."""
+    def fingerprints(self) -> pl.DataFrame:
+        """Return the parts and their current fingerprints."""
 
     def changes(self) -> list[str]:
         """Return the changes of the columns in words, if all parts have the same columns."""

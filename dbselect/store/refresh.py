@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import polars as pl
 
@@ -26,11 +26,11 @@ from dbselect.errors import (
 from dbselect.pages.html import listed
 from dbselect.record import files
 from dbselect.record.foreign import native
-from dbselect.record.gram import Gram
+from dbselect.record.gram import RECORD_DTYPE, Gram
 from dbselect.record.policies import warn_of_skipped
 from dbselect.record.terms import Terms
 from dbselect.sources.open import open_table, stored_gram
-from dbselect.store.fields import Fields, PartFields, levels_of, new_levels
+from dbselect.store.fields import PartFields, levels_of, new_levels
 from dbselect.store.files import FileParts, files_of
 from dbselect.store.parts import ATTEMPTS, Partitions, Unread, labelled
 from dbselect.store.reading import (
@@ -190,20 +190,22 @@ def refreshed(
     skips: bool,
 ) -> Refreshed:
     """Update the records of a store from its table, as `GramStore.refresh`."""
-    stored = before.fingerprints
     # Records from `put` belong to no table; parts that could not be read are tried again.
-    of_table = {part: text for part, text in stored.items() if not text.startswith(PUT)}
-    fields = PartFields(reading.new_columns, fields_in(before))
+    from_table = before.parts.filter(~pl.col(FINGERPRINT).str.starts_with(PUT))
+    fields = PartFields(reading.new_columns, before.parts)
     parts = partitions_of(source, reading, fields, shelf.folder)
     if skips and not parts.looked_at:
         raise ArgumentError("on_error is 'skip', and the parts of the source are no files")
 
-    def check(now: Mapping[str, str]) -> None:
-        dropped = [] if reading.keep == "all" else [part for part in of_table if part not in now]
-        check_dropped(max_dropped, len(dropped), len(of_table), len(now))
+    def check(now: pl.DataFrame) -> None:
+        absent = from_table.join(now, on=PART, how="anti").height
+        dropped = 0 if reading.keep == "all" else absent
+        check_dropped(max_dropped, dropped, from_table.height, now.height)
 
     journal = Journal(shelf.unfinished, reading)
-    current, frames = _read(parts, stored, journal, check, reading if skips else None)
+    look, frames = _read(parts, before.parts, fields, journal, check, reading if skips else None)
+    stored, current = look.stored, look.current
+    of_table = {part: text for part, text in stored.items() if not text.startswith(PUT)}
     _warn_of_skipped(frames, weighted=reading.weight is not None)
     new = of_types(frames, before, reading)
     read = dict(new.select(PART, FINGERPRINT).iter_rows())
@@ -218,7 +220,7 @@ def refreshed(
             StaleWarning,
         )
     # Rows may prove unchanged once read, or disappear after the fingerprints were taken.
-    same = [part for part in read if stored.get(part) == read[part]]
+    same = {part for part in read if stored.get(part) == read[part]}
     fresh = [part for part in read if part not in same]
     present = of_table.keys() & current
     kept = {part for part in present if parts.is_same(part, stored[part], current[part])}
@@ -228,7 +230,7 @@ def refreshed(
     retained, dropped = (sorted(absent), []) if reading.keep == "all" else ([], absent)
     replaced = [*dropped, *(part for part in fresh if part in stored)]
     new = new.filter(pl.col(PART).is_in(fresh))
-    changes = _changes(fields, before, new)
+    changes = _changes(fields, shelf, before, new)
     if renamed:
         by_number = f"{len(renamed)} parts are compared by their number of rows and stay"
         changes = [*dict.fromkeys([*parts.changes(), *changes]), by_number]
@@ -237,7 +239,7 @@ def refreshed(
     return Refreshed(
         [part for part in fresh if part not in stored and part not in skipped],
         [part for part in fresh if part in stored and part not in skipped],
-        dropped, len(kept.difference(skipped)), retained, skipped, changes,
+        dropped, look.same + len(kept.difference(skipped)), retained, skipped, changes,
     )  # fmt: skip
 
 
@@ -252,25 +254,24 @@ def write(
     """Write a step if anything has changed; `renamed` parts get new fingerprints only."""
     frame = before.frame
     if frame is not None and (renamed or reading_of(before) not in (None, reading)):
-        kept = frame.filter(~pl.col(PART).is_in(removed))
-        texts = [reading.to_json(fields_from(text)) for text in kept[READING]]
+        # If another step has come between, the shelf refuses this one.
+        kept = _whole(shelf).filter(~pl.col(PART).is_in(removed))
+        texts = {text: reading.to_json(fields_from(text)) for text in kept[READING].unique()}
         marks = kept[PART].replace_strict(renamed, default=kept[FINGERPRINT]).alias(FINGERPRINT)
-        new = pl.concat([kept.with_columns(pl.Series(READING, texts, pl.String), marks), new])
-        removed = list(before.fingerprints)
+        kept = kept.with_columns(marks, pl.col(READING).replace(texts))
+        new, removed = pl.concat([kept, new]), before.parts[PART].to_list()
     if removed or new.height or frame is None:
         shelf.write(before, removed, new)
 
 
-def fields_in(before: Shelved) -> dict[str, Fields]:
-    """Return the fields that each part was read with, where known."""
-    if before.frame is None:
-        return {}
-    texts = dict(before.frame.select(PART, READING).iter_rows())
-    by_text = {text: fields_from(text) for text in set(texts.values())}
-    return {part: fields for part, text in texts.items() if (fields := by_text[text]) is not None}
+def _whole(shelf: Shelf) -> pl.DataFrame:
+    """Return all records of a store that has some."""
+    frame = shelf.read().frame
+    assert frame is not None
+    return frame
 
 
-def _changes(fields: PartFields, before: Shelved, new: pl.DataFrame) -> list[str]:
+def _changes(fields: PartFields, shelf: Shelf, before: Shelved, new: pl.DataFrame) -> list[str]:
     """Return the changes of columns and levels in new records, in words."""
     if before.frame is None or before.frame.is_empty():
         return []
@@ -281,41 +282,63 @@ def _changes(fields: PartFields, before: Shelved, new: pl.DataFrame) -> list[str
         if (names := fields_from(text)) is not None
         for change in fields.changes(names, part)
     ]
-    old, now = (
-        levels_of(map(Terms.from_json, frame[GRAM].struct.field("terms").unique()))
-        for frame in (before.frame, new)
-    )
-    return [*dict.fromkeys(changes), *new_levels(old, now)]
+    now = _levels(new)
+    return [*dict.fromkeys(changes), *(new_levels(_levels(_whole(shelf)), now) if now else [])]
+
+
+def _levels(records: pl.DataFrame) -> dict[str, set[str]]:
+    return levels_of(map(Terms.from_json, records[GRAM].struct.field("terms").unique()))
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a look at a table found, beside the parts with the fingerprints that are stored."""
+
+    same: int  # number of these
+    stored: dict[str, str]  # other parts -> fingerprint in the store
+    current: dict[str, str]  # other parts -> fingerprint in the table
+
+    @classmethod
+    def of(cls, stored: pl.DataFrame, now: pl.DataFrame) -> Self:
+        """Compare the fingerprints of a store and of a table."""
+        both = [PART, FINGERPRINT]
+        old, new = (one.select(both).join(other, on=both, how="anti", maintain_order="left")
+                    for one, other in ((stored, now), (now, stored)))  # fmt: skip
+        return cls(now.height - new.height, dict(old.iter_rows()), dict(new.iter_rows()))
 
 
 def _read(
     parts: Partitions,
-    stored: Mapping[str, str],
+    stored: pl.DataFrame,
+    fields: PartFields,
     journal: Journal,
-    check: Callable[[Mapping[str, str]], None],
+    check: Callable[[pl.DataFrame], None],
     skipping: Reading | None,
-) -> tuple[dict[str, str], list[pl.DataFrame]]:
-    """Return the fingerprints that `check` allows, and records of parts with changed ones."""
+) -> tuple[Look, list[pl.DataFrame]]:
+    """Return a look that `check` allows, and records of parts with changed fingerprints."""
     frames = journal.read()
     for _ in range(ATTEMPTS):
-        current = parts.fingerprints()
-        check(current)
+        now = parts.fingerprints()
+        check(now)
+        look = Look.of(stored, now)
+        fields.know(look.current)
         read = {part: text for frame in frames
-                 for part, text in frame.select(PART, FINGERPRINT).iter_rows()}  # fmt: skip
-        latest = {**stored, **read}
-        changed = [p for p, text in current.items() if not parts.is_same(p, latest.get(p), text)]
-        stale = [*changed, *(part for part in read if read[part] != current.get(part))]
+                for part, text in frame.select(PART, FINGERPRINT).iter_rows()}  # fmt: skip
+        latest = {**look.stored, **read}
+        changed = [part for part, text in look.current.items()
+                   if not parts.is_same(part, latest.get(part), text)]  # fmt: skip
+        stale = [*changed, *(part for part in read if read[part] != look.current.get(part))]
         frames = [frame.filter(~pl.col(PART).is_in(stale)) for frame in frames]
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            frames += _records(parts, changed, journal, skipping, first=not stored)
+            frames += _records(parts, changed, journal, skipping, first=stored.is_empty())
         # `_warn_of_skipped` warns of skipped rows once, for all parts together.
         distinct = dict.fromkeys((str(warning.message), warning.category) for warning in caught)
         for message, category in distinct:
             if not issubclass(category, SkippedRowsWarning):
                 warn_caller(message, category)
-        if not parts.looked_at or parts.fingerprints() == current:
-            return current, frames
+        if not parts.looked_at or parts.fingerprints().sort(PART).equals(now.sort(PART)):
+            return look, frames
     raise BusyError(
         f"{parts.shown} changed during each of {ATTEMPTS} reads; refresh again when "
         "nothing writes to it"
@@ -351,7 +374,7 @@ def of_types(frames: list[pl.DataFrame], before: Shelved, reading: Reading) -> p
     state = None if before.frame is None or before.frame.is_empty() else before.frame
     if not frames:
         if state is not None:
-            return state.clear()
+            return state.clear().with_columns(pl.lit(None, RECORD_DTYPE).alias(GRAM))
         empty = pl.DataFrame(schema={**dict.fromkeys(reading.by, pl.String), GRAM: pl.Null})
         return labelled(empty, "", "", reading)
     try:

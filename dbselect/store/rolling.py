@@ -15,6 +15,7 @@ from dbselect.problem.several import AnytimeCall
 from dbselect.record.groups import Costs, GroupColumns
 from dbselect.spec.fields import FIRST, ProblemOptions
 from dbselect.spec.options import AnytimeOptions
+from dbselect.store.shelf import ALL
 
 #: Text for a year, a month or a day.
 COARSE = re.compile(r"(\d{4})(?:-(\d{2}))?(?:-(\d{2}))?")
@@ -39,6 +40,13 @@ def keys_between(keys: pl.Series, first: Any, last: Any) -> pl.Series:
     except (pl.exceptions.PolarsError, TypeError):
         raise _refused(first if low is not None else last, keys, "an end") from None
     return mask
+
+
+def range_of(keys: pl.Series) -> pl.Expr:
+    """Return a condition that these keys meet, and few others: for a store to read no more."""
+    exact = keys.dtype.is_integer() or keys.dtype in (pl.Date, pl.String)
+    ends = pl.lit(keys.min()), pl.lit(keys.max())
+    return pl.col(keys.name).is_between(*ends) if exact else ALL
 
 
 def _end(keys: pl.Series, value: Any, what: str) -> tuple[Any, Any]:

@@ -36,7 +36,7 @@ from dbselect.store.fields import (
     without_gone,
 )
 from dbselect.store.parts import ATTEMPTS, labelled, read_part
-from dbselect.store.reading import FINGERPRINT, GRAM, PART, Reading
+from dbselect.store.reading import FINGERPRINT, GRAM, PART, READING, Reading
 
 #: Number of rows of a key, and sums of the high and low halves of their hashes, which fit.
 ROWS, HIGH, LOW = "__dbselect_rows", "__dbselect_high", "__dbselect_low"
@@ -44,6 +44,8 @@ ROWS, HIGH, LOW = "__dbselect_rows", "__dbselect_high", "__dbselect_low"
 AT = "__dbselect_row"
 #: Prefix of the column that tells whether a key is NaN.
 NAN = "__dbselect_nan_"
+#: What JSON escapes, and more.
+ESCAPED = r"[^ !#-\[\]-~]"
 #: Most values of the first key that are filtered by the engine.
 MOST_FILTERED = 1000
 
@@ -63,29 +65,33 @@ class RowParts:
         self._fields = fields
         self._keys = pl.DataFrame()
 
-    def fingerprints(self) -> dict[str, str]:
-        """Return key -> number and hash of its rows, over the fields that it was read with."""
+    def fingerprints(self) -> pl.DataFrame:
+        """Return keys, and number and hash of their rows, over the fields they were read with."""
         # Most parts were read with the same fields, which are compared once.
-        known = self._fields.by_part
-        distinct = {id(fields): part for part, fields in known.items()}
-        compared = {key: self._fields.compared(part, self._now) for key, part in distinct.items()}
+        known = self._fields.lists
+        self._fields.know([self._fields.first[text] for text in known])
+        compared = {text: self._fields.compared(self._fields.first[text], self._now)
+                    for text in known}  # fmt: skip
         usable = {tuple(fields): fields for fields in (self._now, *compared.values())}
         work = self._work(usable.values())
         with work.begin() as sums:
             gather(_InTurn(self._table), work.fields, work, sums)
             totals = sums.total()
-        self._keys = totals.select(work.by).with_columns(
-            pl.Series(PART, _names(totals.select(work.by)), pl.String)
-        )
-        texts = work.fingerprints(totals)
+        self._keys = totals.select(work.by).with_columns(_names(totals.select(work.by)))
         index = {names: n for n, names in enumerate(work.columns)}
-        number = {key: index.get(names_in(self._leaves, fields), 0)
-                  for key, fields in compared.items()}  # fmt: skip
-        parts = self._keys[PART]
-        first = next((part for part in parts if part not in known), "")
-        new = index.get(names_in(self._leaves, self._fields.compared(first, self._now)), 0)
-        numbers = (number[id(known[part])] if part in known else new for part in parts)
-        return {part: row[n] for part, row, n in zip(parts, texts, numbers, strict=True)}
+        numbers = {text: index.get(names_in(self._leaves, fields), 0)
+                   for text, fields in compared.items()}  # fmt: skip
+        read = self._keys.select(PART).join(
+            self._fields.parts, on=PART, how="left", maintain_order="left"
+        )
+        version = read[READING].replace_strict(numbers, default=None, return_dtype=pl.Int64)
+        new = read.filter(version.is_null())[PART]
+        first = new[0] if len(new) else ""
+        other = index.get(names_in(self._leaves, self._fields.compared(first, self._now)), 0)
+        chosen = version.fill_null(other)
+        texts = [pl.when(chosen == n).then(text)
+                 for n, text in enumerate(work.fingerprints(totals))]  # fmt: skip
+        return read.select(PART, pl.coalesce(texts).alias(FINGERPRINT))
 
     def changes(self) -> list[str]:
         """Return the changes of the columns, in words."""
@@ -125,11 +131,8 @@ class RowParts:
             )
         seen = watched.scans[-1]
         keys, hashed = _comparable(records.select(by)), _comparable(seen.select(by))
-        fingerprints = [row[0] for row in work.fingerprints(seen)]
-        hashed = hashed.with_columns(
-            pl.Series(PART, _names(seen.select(by)), pl.String),
-            pl.Series(FINGERPRINT, fingerprints, pl.String),
-        )
+        fingerprint = work.fingerprints(seen)[0].alias(FINGERPRINT)
+        hashed = hashed.with_columns(_names(seen.select(by)), fingerprint)
         joined = keys.join(hashed, on=keys.columns, how="left", nulls_equal=True,
                             maintain_order="left")  # fmt: skip
         if joined[PART].null_count():
@@ -189,14 +192,14 @@ class KeyHashes:
         sums = parts.lazy().group_by(self.by).agg(pl.exclude(self.by).sum())
         return sums.collect(engine="in-memory")
 
-    def fingerprints(self, sums: pl.DataFrame) -> list[list[str]]:
-        """Return for each key a text for each list of columns."""
+    def fingerprints(self, sums: pl.DataFrame) -> list[pl.Series]:
+        """Return a text for each key, for each list of columns."""
         kinds = [str([self.kinds[name] for name in names]) for names in self.columns]
         marks = [f"{zlib.crc32(kind.encode()):08x}" for kind in kinds]
         return [
-            [f"{row[ROWS]} rows of {mark}: {row[f'{HIGH}{n}']:x}.{row[f'{LOW}{n}']:x}"
-             for n, mark in enumerate(marks)]
-            for row in sums.drop(self.by).iter_rows(named=True)
+            sums.select(pl.format(f"{{}} rows of {mark}: {{}}.{{}}", ROWS,
+                                  _hex(sums[f"{HIGH}{n}"]), _hex(sums[f"{LOW}{n}"]))).to_series()
+            for n, mark in enumerate(marks)
         ]  # fmt: skip
 
 
@@ -323,16 +326,32 @@ def _comparable(keys: pl.DataFrame) -> pl.DataFrame:
     return keys.select(~floats, floats.fill_nan(None), floats.is_nan().name.prefix(NAN))
 
 
-def _names(keys: pl.DataFrame) -> list[str]:
+def _hex(numbers: pl.Series) -> pl.Series:
+    """Return whole numbers >= 0 in hexadecimal digits."""
+    words = pa.py_buffer(numbers.to_numpy().astype(">i8"))
+    eight = pa.Array.from_buffers(pa.binary(8), len(numbers), [None, words])
+    digits = pl.col("").bin.encode("hex").str.strip_chars_start("0")
+    return pl.DataFrame({"": eight}).select(digits.replace("", "0")).to_series()
+
+
+def _names(keys: pl.DataFrame) -> pl.Series:
     """Return the names of parts: their keys as JSON, to the nanosecond."""
-    texts = keys.with_columns(_text(name, dtype) for name, dtype in keys.schema.items())
-    names = [
-        json.dumps([None if value is None else str(value) for value in row])
-        for row in texts.iter_rows()
-    ]
-    if len(set(names)) < len(names):
+    texts = keys.select(_text(name, dtype) for name, dtype in keys.schema.items())
+    quoted = texts.select(_quoted(text) for text in texts)
+    names = quoted.select(pl.format("[{}]", pl.concat_str(pl.all(), separator=", ")).alias(PART))
+    if names[PART].n_unique() < names.height:
         raise SourceError(f"the keys {keys.columns} have different values of the same text")
-    return names
+    return names[PART]
+
+
+def _quoted(key: pl.Series) -> pl.Series:
+    """Return values as JSON texts."""
+    if key.dtype.is_integer() or key.dtype == pl.Date:
+        key = key.cast(pl.String)
+    if key.dtype != pl.String or key.str.contains(ESCAPED).any():
+        texts = [None if value is None else json.dumps(str(value)) for value in key]
+        return pl.Series(key.name, texts, pl.String).fill_null("null")
+    return ('"' + key + '"').fill_null("null").alias(key.name)
 
 
 def _text(name: str, dtype: pl.DataType) -> pl.Expr:

@@ -1,30 +1,40 @@
 """Storage protocol of a store: read the state, write the next one in a step."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import polars as pl
 
 from dbselect.errors import ArgumentError, BusyError
+from dbselect.record.gram import RECORD_DTYPE
+
+#: All rows of a state.
+ALL = pl.lit(True)
 
 
 @dataclass(frozen=True)
 class Shelved:
     """The state of a store."""
 
-    #: The keys, ``part``, ``fingerprint``, ``reading`` and ``gram``, NULL for a part without
-    #: rows; None for a store that has never been written
+    #: The keys, ``part``, ``fingerprint``, ``reading`` and, if read, ``gram``, NULL for a part
+    #: without rows; None for a store that has never been written
     frame: pl.DataFrame | None
     mark: Any = None  # version, to detect later writes
 
-    @property
-    def fingerprints(self) -> dict[str, str]:
-        """The fingerprint of each part."""
+    def of(self, rows: pl.Expr) -> Self:
+        """Return some rows of the state."""
+        return self if self.frame is None else replace(self, frame=self.frame.filter(rows))
+
+    @cached_property
+    def parts(self) -> pl.DataFrame:
+        """The fingerprint and reading of each part, as they first occur."""
+        labels = ["part", "fingerprint", "reading"]
         if self.frame is None:
-            return {}
-        return dict(self.frame.select("part", "fingerprint").iter_rows())
+            return pl.DataFrame(schema=dict.fromkeys(labels, pl.String))
+        return self.frame.select(labels).unique("part", keep="first", maintain_order=True)
 
 
 class Shelf(Protocol):
@@ -33,8 +43,8 @@ class Shelf(Protocol):
     folder: Path | None  # folder of its files, which are not read as a table
     unfinished: Path | None  # folder for the journal of a refresh
 
-    def read(self) -> Shelved:
-        """Return the state."""
+    def read(self, rows: pl.Expr = ALL, *, whole: bool = True) -> Shelved:
+        """Return the state, or some rows of it, with or without the records."""
 
     def read_at(self, when: datetime) -> Shelved:
         """Return the state at a time, in UTC; ArgumentError without a history."""
@@ -52,9 +62,9 @@ class Past:
     folder: Path | None = None
     unfinished: Path | None = None
 
-    def read(self) -> Shelved:
-        """Return the state."""
-        return self.state
+    def read(self, rows: pl.Expr = ALL, *, whole: bool = True) -> Shelved:
+        """Return the state, or some rows of it."""
+        return self.state.of(rows)
 
     def read_at(self, when: datetime) -> Shelved:
         """Refuse another time."""
@@ -63,6 +73,11 @@ class Past:
     def write(self, before: Shelved, removed: list[str], new: pl.DataFrame) -> None:
         """Refuse to write."""
         raise ArgumentError(f"the store is that as of {self.when}, which cannot be refreshed")
+
+
+def typed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Cast records, if there are any, to the type that all stores have."""
+    return frame.with_columns(pl.col("^gram$").cast(RECORD_DTYPE))
 
 
 def no_history(path: str) -> ArgumentError:

@@ -30,7 +30,7 @@ use crate::kernel::accumulator::CHUNK_ROWS;
 use crate::kernel::chunk::Labels;
 use crate::kernel::fold;
 use crate::kernel::gaps::Policy;
-use crate::kernel::threads::in_pieces;
+use crate::kernel::threads::{in_pieces, of_each};
 use crate::record::arrow::{
     Leaf, Place, UNSIGNED_128, chunk, leaf, leaves, mix_key, read_record, record_type,
     write_records,
@@ -47,6 +47,9 @@ use crate::search::design::candidates::{Asked, Candidates};
 
 /// Rows that are predicted at once: what they have in common is found once for all of them.
 const ROWS_AT_ONCE: usize = 2 * CHUNK_ROWS;
+
+/// Records that one thread adds up; fixed, so that the bits do not depend on the threads.
+const RUN: usize = 4096;
 
 /// A Series on its way across the boundary.
 #[repr(C)]
@@ -243,20 +246,33 @@ fn column(leaf: &Leaf) -> Column<'_> {
     }
 }
 
-/// `merge(record)`: one record, NULL if there is none.
+/// `merge(record)`: one record, NULL if there is none; runs of records are added up in parallel.
 fn merge(inputs: &[Input]) -> Result<StructArray, String> {
-    let mut total: Option<Record> = None;
+    let mut runs = Vec::new();
     for array in &inputs[0].chunks {
         let records = array.as_struct_opt().ok_or_else(|| inputs[0].not_a_struct())?;
-        for row in 0..records.len() {
-            match (&mut total, read_record(records, row)?) {
-                (Some(total), Some(record)) => total.merge(&record)?,
-                (None, record) => total = record,
-                (Some(_), None) => {}
-            }
+        let starts = (0..records.len()).step_by(RUN);
+        runs.extend(starts.map(|start| (records, start..(start + RUN).min(records.len()))));
+    }
+    let sum = |(records, rows): (&StructArray, Range<usize>)| {
+        total_of(rows.map(|row| read_record(records, row)))
+    };
+    write_records(&mut [total_of(of_each(runs, sum))?])
+}
+
+/// The sum of records; nothing if there is none.
+fn total_of(
+    records: impl IntoIterator<Item = Result<Option<Record>, String>>,
+) -> Result<Option<Record>, String> {
+    let mut total: Option<Record> = None;
+    for record in records {
+        match (&mut total, record?) {
+            (Some(total), Some(record)) => total.merge(&record)?,
+            (None, record) => total = record,
+            (Some(_), None) => {}
         }
     }
-    write_records(&mut [total])
+    Ok(total)
 }
 
 /// `impute(record)`: a record a row.

@@ -739,28 +739,26 @@ pub fn read_record(array: &StructArray, row: usize) -> Result<Option<Record>, St
     }
     let field = |name: &str| {
         let field = field(array, name, "gram record")?;
-        refuse_nulls(&field, name, row)?;
+        refuse_nulls(field, name, row)?;
         Ok::<_, String>(field)
     };
     let optional = |name: &str| {
         let field = array.column_by_name(name).filter(|field| field.is_valid(row));
         field.map(|field| refuse_nulls(field, name, row).map(|()| field)).transpose()
     };
-    let count =
-        |name: &str| -> Result<i64, String> { Ok(number(&field(name)?, name, row)? as i64) };
     let missing = optional("missing")?.map(|field| counts(field, "missing", row)).transpose()?;
     let mean_low =
         optional("mean_low")?.map(|field| numbers(field, "mean_low", row)).transpose()?;
     let terms = optional("terms")?.map(|field| string(field, "terms", row)).transpose()?;
     let raw = RawRecord {
-        columns: strings(&field("columns")?, "columns", row)?,
-        rows: count("rows")?,
-        skipped: count("skipped")?,
+        columns: strings(field("columns")?, "columns", row)?,
+        rows: count(field("rows")?, "rows", row)?,
+        skipped: count(field("skipped")?, "skipped", row)?,
         missing,
-        weight: number(&field("weight")?, "weight", row)?,
-        mean: numbers(&field("mean")?, "mean", row)?,
+        weight: number(field("weight")?, "weight", row)?,
+        mean: numbers(field("mean")?, "mean", row)?,
         mean_low,
-        comoment: numbers(&field("comoment")?, "comoment", row)?,
+        comoment: numbers(field("comoment")?, "comoment", row)?,
         terms,
     };
     raw.check().map(Some)
@@ -768,21 +766,33 @@ pub fn read_record(array: &StructArray, row: usize) -> Result<Option<Record>, St
 
 /// Refuse a field of a record that is NULL, or a list of some, in the words of every host.
 fn refuse_nulls(field: &ArrayRef, name: &str, row: usize) -> Result<(), String> {
-    if field.logical_nulls().is_some_and(|nulls| nulls.is_null(row)) {
+    if nulls_of(field).is_some_and(|nulls| nulls.is_null(row)) {
         return Err(format!("gram record has NULL in '{name}'"));
     }
     let Ok((range, elements)) = list_at(field, name, row) else {
         return Ok(());
     };
-    let nulls = elements.logical_nulls();
-    if nulls.is_some_and(|nulls| range.into_iter().any(|i| nulls.is_null(i))) {
+    if nulls_of(elements).is_some_and(|nulls| range.into_iter().any(|i| nulls.is_null(i))) {
         return Err(format!("gram record has a NULL element in '{name}'"));
     }
     Ok(())
 }
 
+/// Where values are NULL; threads that share an array do not count who holds it, if they can.
+fn nulls_of(array: &ArrayRef) -> Option<Cow<'_, NullBuffer>> {
+    match array.nulls() {
+        None => array.logical_nulls().map(Cow::Owned),
+        Some(_) if array.as_any_dictionary_opt().is_some() => array.logical_nulls().map(Cow::Owned),
+        Some(nulls) => Some(Cow::Borrowed(nulls)),
+    }
+}
+
 /// Where the list of row `row` lies among all list elements, and those.
-fn list_at(array: &ArrayRef, name: &str, row: usize) -> Result<(Range<usize>, ArrayRef), String> {
+fn list_at<'a>(
+    array: &'a ArrayRef,
+    name: &str,
+    row: usize,
+) -> Result<(Range<usize>, &'a ArrayRef), String> {
     let offsets = |start: i64, end: i64| start as usize..end as usize;
     if array.is_null(row) {
         return Err(format!("'{name}' is NULL; a list is needed"));
@@ -791,20 +801,20 @@ fn list_at(array: &ArrayRef, name: &str, row: usize) -> Result<(Range<usize>, Ar
         DataType::List(_) => {
             let list = array.as_list::<i32>();
             let at = list.value_offsets();
-            Ok((offsets(at[row].into(), at[row + 1].into()), list.values().clone()))
+            Ok((offsets(at[row].into(), at[row + 1].into()), list.values()))
         }
         DataType::LargeList(_) => {
             let list = array.as_list::<i64>();
             let at = list.value_offsets();
-            Ok((offsets(at[row], at[row + 1]), list.values().clone()))
+            Ok((offsets(at[row], at[row + 1]), list.values()))
         }
         other => Err(format!("'{name}' has type {other}; a list is needed")),
     }
 }
 
 /// A field of a record or of a step, by name.
-pub fn field(array: &StructArray, name: &str, what: &str) -> Result<ArrayRef, String> {
-    array.column_by_name(name).cloned().ok_or_else(|| {
+pub fn field<'a>(array: &'a StructArray, name: &str, what: &str) -> Result<&'a ArrayRef, String> {
+    array.column_by_name(name).ok_or_else(|| {
         let names: Vec<&str> = array.fields().iter().map(|field| field.name().as_str()).collect();
         format!("{what} has no field '{name}'; its fields are [{}]", names.join(", "))
     })
@@ -816,6 +826,9 @@ fn number(array: &ArrayRef, name: &str, row: usize) -> Result<f64, String> {
     }
     if array.data_type().is_nested() {
         return Err(format!("'{name}' has type {}; a number is needed", array.data_type()));
+    }
+    if let Some(doubles) = array.as_primitive_opt::<Float64Type>() {
+        return Ok(doubles.value(row));
     }
     Ok(leaf(name, array, Place::ROW).doubles(row..row + 1)?[0])
 }
@@ -831,14 +844,21 @@ fn numbers(array: &ArrayRef, name: &str, row: usize) -> Result<Vec<f64>, String>
     Ok(values.values()[range].to_vec())
 }
 
+fn count(array: &ArrayRef, name: &str, row: usize) -> Result<i64, String> {
+    match array.as_primitive_opt::<Int64Type>() {
+        Some(counts) if counts.is_valid(row) => Ok(counts.value(row)),
+        _ => Ok(number(array, name, row)? as i64),
+    }
+}
+
 fn counts(array: &ArrayRef, name: &str, row: usize) -> Result<Vec<i64>, String> {
     let (range, values) = list_at(array, name, row)?;
-    range.map(|i| Ok(number(&values, name, i)? as i64)).collect()
+    range.map(|i| count(values, name, i)).collect()
 }
 
 fn strings(array: &ArrayRef, name: &str, row: usize) -> Result<Vec<String>, String> {
     let (range, values) = list_at(array, name, row)?;
-    range.map(|i| string(&values, name, i)).collect()
+    range.map(|i| string(values, name, i)).collect()
 }
 
 fn string(array: &ArrayRef, name: &str, row: usize) -> Result<String, String> {

@@ -1,6 +1,7 @@
 //! The Gram record: column names and their moments, checked on the way in.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -139,17 +140,14 @@ impl RawRecord {
                 self.rows, self.weight
             ));
         }
-        let mut names = HashSet::new();
-        if let Some(name) = self.columns.iter().find(|name| !names.insert(*name)) {
-            return Err(format!("gram record has column '{name}' twice"));
-        }
+        let columns = distinct(self.columns)?;
         let lists = [("mean", &self.mean), ("mean_low", &mean_low), ("comoment", &self.comoment)];
         for (field, values) in lists {
             if let Some(value) = values.iter().find(|value| !value.is_finite()) {
                 return Err(format!("gram record has {value} in '{field}'; values must be finite"));
             }
         }
-        for (j, name) in self.columns.iter().enumerate() {
+        for (j, name) in columns.iter().enumerate() {
             let variance = self.comoment[triangle(j) + j];
             if variance < 0.0 {
                 return Err(format!(
@@ -160,18 +158,37 @@ impl RawRecord {
         }
         let (mean, comoment) = (&self.mean, packed(&self.comoment));
         if let Some(fault) = fault(self.rows as u64, self.weight, mean, &mean_low, comoment) {
-            return Err(fault.told(&self.columns, comoment));
+            return Err(fault.told(&columns, comoment));
         }
         let (rows, skipped) = (self.rows as u64, self.skipped as u64);
         let mean = Mean { high: self.mean, low: mean_low };
         Ok(Record {
-            columns: self.columns.into(),
+            columns,
             moments: Moments::from_parts(rows, skipped, self.weight, mean, self.comoment),
             missing: missing.into_iter().map(|count| count as u64).collect(),
             terms: terms::read(self.terms.as_deref())
                 .map_err(|error| format!("gram record has {error}"))?,
         })
     }
+}
+
+thread_local! {
+    /// The names of the record that was read last: a column of records has few lists of them.
+    static LAST: RefCell<Names> = RefCell::new(Arc::new([]));
+}
+
+/// Names to share, which no two columns have.
+fn distinct(columns: Vec<String>) -> Result<Names, String> {
+    LAST.with_borrow_mut(|last| {
+        if last[..] != columns[..] {
+            let mut names = HashSet::new();
+            if let Some(name) = columns.iter().find(|name| !names.insert(*name)) {
+                return Err(format!("gram record has column '{name}' twice"));
+            }
+            *last = columns.into();
+        }
+        Ok(last.clone())
+    })
 }
 
 impl Record {

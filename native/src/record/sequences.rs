@@ -41,17 +41,17 @@ impl Sequences {
     pub fn new(array: &ArrayRef) -> Result<Sequences, String> {
         let (lists, steps) = list_of_structs(array, "steps")?;
         let field = |name: &str| field(&steps, name, "sequence");
-        let (coefficients, entries) = list_of_structs(&field("coefficients")?, "coefficients")?;
+        let (coefficients, entries) = list_of_structs(field("coefficients")?, "coefficients")?;
         let [names, values] = entries.columns() else {
             return Err("sequence has 'coefficients' that do not map names to numbers".to_string());
         };
-        let step = numbers::<Int64Type>(&field("step")?, "step")?;
-        let group = text(&field("group")?, "group")?;
-        let spent = numbers::<Float64Type>(&field("spent")?, "spent")?;
-        let intercept = numbers::<Float64Type>(&field("intercept")?, "intercept")?;
+        let step = numbers::<Int64Type>(field("step")?, "step")?;
+        let group = text(field("group")?, "group")?;
+        let spent = numbers::<Float64Type>(field("spent")?, "spent")?;
+        let intercept = numbers::<Float64Type>(field("intercept")?, "intercept")?;
         let names = text(names, "coefficients")?;
         let values = numbers::<Float64Type>(values, "coefficients")?;
-        let terms = text(&field("terms")?, "terms")?;
+        let terms = text(field("terms")?, "terms")?;
         let needed: [(&str, &dyn Array); 8] = [
             ("steps", &steps),
             ("step", &step),

@@ -35,8 +35,8 @@ pub struct Columns {
 impl Columns {
     pub fn new(records: &StructArray) -> Result<Columns, String> {
         let field = |name: &str| field(records, name, "gram record");
-        let (names, texts) = Lists::new(&field("columns")?, "columns")?;
-        let number = |name: &str| numbers(name, &field(name)?);
+        let (names, texts) = Lists::new(field("columns")?, "columns")?;
+        let number = |name: &str| numbers(name, field(name)?);
         let list = |array: &ArrayRef, name: &str| {
             let (places, values) = Lists::new(array, name)?;
             Ok::<_, String>((places, numbers(name, &values)?))
@@ -57,7 +57,7 @@ impl Columns {
             names,
             texts: Texts::new(&texts, "columns")?,
             numbers: [number("rows")?, number("skipped")?, number("weight")?],
-            lists: [list(&field("mean")?, "mean")?, list(&field("comoment")?, "comoment")?],
+            lists: [list(field("mean")?, "mean")?, list(field("comoment")?, "comoment")?],
             optional: [optional("mean_low")?, optional("missing")?],
             terms: terms.map(|array| Texts::new(array, "terms")).transpose()?,
             nulls: needed.iter().filter_map(nulls).collect(),
