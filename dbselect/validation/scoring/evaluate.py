@@ -358,7 +358,9 @@ def squared_errors(
     """Return each prefix's MSE, shape (M,), and the target's variance; `unseen` as `_on_gram`."""
     columns = list(sequence.columns)
     columns, constants, coefs = with_mean_effects(columns, *coefficients_of(sequence), unseen)
-    coef, intercept = coefs[..., 0], constants[..., 0]
+    used = np.flatnonzero(coefs[..., 0].any(axis=0))
+    coef, intercept = coefs[:, used, 0], constants[..., 0]
+    columns = [columns[at] for at in used]
     fitted_gram = as_fitted(gram, [sequence.target, *columns], sequence.terms)
     C = fitted_gram.covariance()
     bias = fitted_gram.mean[0] - intercept - coef @ fitted_gram.mean[1:]
