@@ -5,6 +5,7 @@ rows, which takes less time: a grid of budgets costs one Gram per fold in each p
 """
 
 import hashlib
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -30,6 +31,10 @@ from dbselect.sources.read import gram as read_gram
 MOST_BYTES = 256 * 1024**2
 #: Bytes of the dense parts in which a sparse matrix is read.
 PART_BYTES = 64 * 1024**2
+#: Names that decide what targets and weights are called.
+_LIKE_TARGETS = re.compile("_*(y|sample_weight)")
+#: Ends of the names of fields that the name of a column may begin with.
+_ENDS = re.compile(r"(?=[.[]|$)")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +71,21 @@ class Training:
         """Return some of the rows."""
         weight = None if self.weight is None else self.weight[rows]
         return replace(self, X=self.X[rows], y=self.y[rows], weight=weight)
+
+    def only(self, columns: Iterable[str]) -> "Training":
+        """Return the fields of some columns of the Gram, and few others; all, to leave out rows."""
+        if self.null_policy == "skip":
+            return self
+        # A field, or what is before a level, an indicator or a nested field.
+        heads = {name[: end.start()] for name in columns for end in _ENDS.finditer(name)}
+        at = [
+            place
+            for place, name in enumerate(self.names)
+            if name in heads or _LIKE_TARGETS.match(name)
+        ] or [0]
+        names = [self.names[place] for place in at]
+        X = self.X[names] if isinstance(self.X, pl.DataFrame) else self.X[:, at]
+        return replace(self, X=X, names=names)
 
     def gram(self) -> Gram:
         """Return the Gram of the columns, then the targets."""

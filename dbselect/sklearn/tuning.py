@@ -86,7 +86,8 @@ def _errors(
     if isinstance(seq, GlmSequence):
         return np.asarray(row_scores(seq, judged.frame(), judged.weight_name).deviance[steps])
     responses = list(seq.responses.values()) if isinstance(seq, JointSequence) else [seq]
-    gram = judged.gram()
+    used = [name for r in responses for name, x in zip(r.columns, r.coef.T, strict=True) if x.any()]
+    gram = judged.only(used).gram()
     return np.asarray(np.mean([squared_errors(r, gram)[0] for r in responses], axis=0)[steps])
 
 

@@ -54,14 +54,16 @@ class LazyTable:
             raise SourceError(f"Polars cannot read the table: {in_short(error)}") from error
         check_names(schema)
         plain = {name: plain_dtype(dtype) for name, dtype in schema.items()}
-        self.frame = frame.cast({n: dtype for n, dtype in plain.items() if dtype != schema[n]})
+        casts = {n: dtype for n, dtype in plain.items() if dtype != schema[n]}
+        self.frame = frame.cast(casts)
         # Read without Polars' engine, unless that has something to do.
         self._held = None if any(map(_is_decimal, plain.values())) else held
         self._original = frame
         self._files = files or Unchanged()
         self.rows = rows
         self.again = True
-        empty = pl.DataFrame(schema=plain)
+        # Of thousands of columns, an empty frame of a schema takes Polars longer.
+        empty = pl.DataFrame(schema=plain) if held is None or casts else held.clear()
         self.schema: pa.Schema = pa.RecordBatchReader.from_stream(empty).schema
 
     def extended(self, fields: list[str], steps: Plan) -> "LazyTable":

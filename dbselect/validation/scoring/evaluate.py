@@ -361,7 +361,10 @@ def squared_errors(
     """Return each prefix's MSE, shape (M,), and the target's variance; `unseen` as `_on_gram`."""
     columns = list(sequence.columns)
     columns, constants, coefs = with_mean_effects(columns, *coefficients_of(sequence), unseen)
-    coef, intercept = coefs[..., 0], constants[..., 0]
+    # A column without a coefficient need not be there.
+    held, is_used = set(gram.columns), coefs[..., 0].any(axis=0)
+    at = [j for j, name in enumerate(columns) if is_used[j] or name in held]
+    columns, coef, intercept = [columns[j] for j in at], coefs[:, at, 0], constants[..., 0]
     fitted_gram = as_fitted(gram, [sequence.target, *columns], sequence.terms)
     C = fitted_gram.covariance()
     bias = fitted_gram.mean[0] - intercept - coef @ fitted_gram.mean[1:]
