@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 import polars as pl
+from limits import limit
 from measure import seconds
 from rows import Row
 from scans import struct
@@ -79,14 +80,16 @@ def arrivals() -> Iterator[Row]:
         "sequence, the longest prefix of each row": lambda: sequence.predict(rows),
     }
     *times, plain = seconds(*works.values(), lambda: rows.select(expression + full["intercept"]))
+    # What is written, after the kernel has cleared it.
+    least = limit(plain, moved=2 * predictor.predict(rows).estimated_size())
     for name, time in zip(works, times, strict=True):
         yield Row(
             f"1M x 15 in 6 groups, 50 patterns, from memory: {name}",
             time,
             plain,
             "the full model as an expression",
-            most=2.0,
-            note=f"{1 / time:.1f}M rows a second",
+            most=3.0,
+            note=f"{1 / time:.1f}M rows a second; {least}",
         )
 
 

@@ -2,7 +2,8 @@
 
 ``make bench`` prints a table for each subject and writes them to bench/RESULTS.md, if the machine
 is idle. With names of parts or subjects, as in ``python bench/run.py compiled proofs``, those
-are printed alone. The floor is a plain ``sum()`` over the same columns of the same file in the
+are printed alone; with ``--processor`` in seconds of processors, for a machine that others use.
+The floor is a plain ``sum()`` over the same columns of the same file in the
 same engine and run. What needs a system or a library that is not there is skipped by name;
 ``DBSELECT_PEERS`` is the Python of an environment with what bench/peers.txt lists, which ``make
 bench`` makes: what is not installed here is imported from there.
@@ -57,4 +58,5 @@ SUBJECTS = {
 }
 
 if __name__ == "__main__":
-    page.main(SUBJECTS, sys.argv[1:], Path(__file__).with_name("RESULTS.md"))
+    names = [name for name in sys.argv[1:] if name != "--processor"]
+    page.main(SUBJECTS, names, Path(__file__).with_name("RESULTS.md"))
