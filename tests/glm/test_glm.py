@@ -368,25 +368,6 @@ def test_an_array_is_predicted_by_name():
         model.predict(X, ["logs", "c", "b", "z"])
 
 
-@pytest.mark.parametrize("kind", [pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
-def test_a_frame_of_another_library_is_predicted_by_its_own_names(kind):
-    frame = table(rows=100)
-    found = kind(frame.select("c", "logs", "b", "a"))
-    model = ds.fit(frame, "poisson", ["a", "b"], family="poisson", offset="logs")
-    np.testing.assert_array_equal(model.predict(found), model.predict(frame))
-    seq = ds.anytime_sequence(
-        frame, "poisson", {"a": ["a"], "b": ["b"]}, family="poisson", offset="logs"
-    )
-    np.testing.assert_array_equal(seq.predict(found), seq.predict(frame))
-
-
-def test_a_point_in_a_column_name_is_no_nesting():
-    frame = table(rows=100).rename({"a": "a.length"})
-    model = ds.fit(frame, "binomial", ["a.length", "b"], family="binomial")
-    expected = model.predict(frame.select("a.length", "b").to_numpy())
-    np.testing.assert_array_equal(model.predict(frame), expected)
-
-
 def test_a_row_far_from_all_others_is_not_told_for_certain():
     x, y = np.tile([0.0, 1.0, 2.0, 3.0, 1.0], 20), np.tile([0, 1, 0, 1, 1], 20)
     x[-1] = 1e4

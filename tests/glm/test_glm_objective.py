@@ -350,13 +350,6 @@ def test_methods_that_search_all_rows_do_not_sample(little_memory):
     assert (some.rows, some.rows_searched) == (300, None)
 
 
-def test_an_objective_of_a_sample_says_so(little_memory):
-    with pytest.warns(ds.errors.SampleWarning, match=SAMPLED):
-        objective = objective_of(table(), "binomial", seed=3)
-    assert "300 of 1500 rows" in repr(objective)
-    assert objective.rows == 300
-
-
 def test_a_stream_of_too_many_rows_is_refused(little_memory):
     with pytest.raises(ds.errors.SourceError, match="read only once"):
         objective_of(Stream(table().to_arrow()), "binomial")
@@ -484,38 +477,6 @@ def test_dash_and_greedy_are_near_the_best_of_all_subsets():
         assert chosen.model.explained == pytest.approx(chosen.diagnostics.value)
 
 
-def published(seed, rows=400, width=50, true=12):
-    """Design D3 of Qian, Singer (2019), smaller: covariance .4, U(-2, 2), some noise."""
-    rng = np.random.default_rng(seed)
-    X = np.sqrt(0.4) * rng.normal(size=(rows, 1)) + np.sqrt(0.6) * rng.normal(size=(rows, width))
-    coef = np.zeros(width)
-    coef[rng.choice(width, true, replace=False)] = rng.uniform(-2, 2, true)
-    probability = 1 / (1 + np.exp(-(X @ coef + rng.normal(size=rows))))
-    names = [f"x{j}" for j in range(width)]
-    return pl.DataFrame(X, schema=names).with_columns(y=pl.Series(probability > 0.5))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_published_design_is_nearly_greedy_in_fewer_rounds_and_above_the_baselines(seed):
-    objective = ds.Problem(published(seed), "y", ridge=1e-3, family="binomial").objective()
-    found = ds.dash(objective, k=12, rounds=4, seed=seed, epsilon=0.2).diagnostics
-    assert found.value >= 0.95 * ds.greedy(objective, k=12).diagnostics.value
-    assert found.value > 1.2 * ds.reference.top_k(objective, k=12).diagnostics.value
-    assert found.value > 1.2 * ds.reference.random_k(objective, k=12).diagnostics.value
-    assert found.rounds < 12
-
-
-def test_diversity_adds_to_the_objective():
-    frame = table(rows=300)
-    cover = ds.objectives.coverage(
-        frame.select(*COLUMNS, "binomial"), "binomial", groups=GROUPS, reward=0.5
-    )
-    found = ds.greedy(objective_of(frame, "binomial"), k=2, diversity=cover)
-    cover.add_all(found.chosen)
-    assert found.diagnostics.value == pytest.approx(found.model.explained + cover.value)
-
-
 # Refusals
 
 
@@ -586,23 +547,3 @@ def test_an_objective_is_searched_as_its_rows_are(rule):
     assert cut.spent.tolist() == [0.0, 5.0]
     last = list(GROUPS)[-1]
     assert ds.anytime_sequence(objective, always=[last]).steps["group"][1] == last
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"target": "binomial"}, "target is 'binomial'; it is for tables"),
-        ({"groups": GROUPS}, "groups is .*; it is for tables"),
-        ({"ridge": 0.5}, "ridge is 0.5; it is for tables"),
-        ({"ridge": 1.0}, "ridge is 1.0; it is for tables"),
-        ({"scale": False}, "scale is False; it is for tables"),
-        ({"weight": "w"}, "weight is 'w'; it is for tables"),
-        ({"family": "poisson"}, "family is 'poisson'; it is for tables"),
-        ({"max_iter": 3}, "max_iter is 3; it is for tables"),
-        ({"null_policy": "mean"}, "null_policy is 'mean'; it is for tables"),
-        ({"rule": "doubling"}, "rule is 'doubling'; it must be one of"),
-    ],
-)
-def test_a_greedy_search_is_not_given_what_an_objective_has(options, message):
-    with pytest.raises(ds.errors.ArgumentError, match=message):
-        ds.anytime_sequence(objective_of(table(rows=50), "binomial"), **options)

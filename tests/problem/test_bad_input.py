@@ -192,10 +192,6 @@ def test_a_file_that_is_not_parquet_is_named(tmp_path, content):
     refused(ds.errors.SourceError, [str(path), "Parquet"], ds.gram, path)
 
 
-def test_a_folder_without_parquet_files_is_named(tmp_path):
-    refused(ds.errors.SourceError, [str(tmp_path)], ds.gram, tmp_path)
-
-
 def test_a_column_that_a_file_lacks_is_missing_there(tmp_path):
     TABLE.write_parquet(tmp_path / "1.parquet")
     TABLE.drop("b").write_parquet(tmp_path / "2.parquet")
@@ -206,20 +202,9 @@ def test_a_column_that_a_file_lacks_is_missing_there(tmp_path):
     assert (found.rows, found.skipped) == (TABLE.height, TABLE.height)
 
 
-def test_a_file_with_another_type_is_refused(tmp_path):
-    TABLE.write_parquet(tmp_path / "1.parquet")
-    TABLE.with_columns(a="name").write_parquet(tmp_path / "2.parquet")
-    refused(ds.errors.SourceError, ["a"], ds.gram, tmp_path, columns=["y", "a"])
-
-
 def test_a_lazy_frame_that_fails_is_a_source_error():
     lf = TABLE.lazy().with_columns(n=pl.col("name").cast(pl.Int64))
     refused(ds.errors.SourceError, ["Polars", "name"], ds.gram, lf)
-
-
-def test_a_lazy_frame_without_a_schema_is_a_source_error():
-    lf = TABLE.lazy().with_columns(pl.col("gone"))
-    refused(ds.errors.SourceError, ["gone"], ds.gram, lf)
 
 
 ARGUMENTS = [
@@ -296,21 +281,6 @@ def test_arguments_of_a_sequence_are_checked(options, kind, words):
         refused(kind, words, ds.anytime_sequence, GRAM, **{"target": "y", **options})
 
 
-@pytest.mark.parametrize(
-    ("options", "kind", "words"),
-    [
-        ({"target": "yy"}, ds.errors.ColumnError, ["yy"]),
-        ({"target": None}, ds.errors.ColumnError, ["target is None", "name of a column"]),
-        ({"target": "name"}, ds.errors.ColumnError, ["'name'"]),
-        ({"groups": {"g": ["a", "ww"]}}, ds.errors.ColumnError, ["'ww'"]),
-        ({"groups": {"g": 5}}, ds.errors.GroupError, ["'g'", "5", "list"]),
-        ({"rule": "best"}, ds.errors.ArgumentError, ["rule is 'best'"]),
-    ],
-)
-def test_arguments_are_checked_when_the_source_is_a_table(options, kind, words):
-    refused(kind, words, ds.anytime_sequence, TABLE, **{"target": "y", **options})
-
-
 @pytest.mark.filterwarnings("ignore::dbselect.errors.SkippedRowsWarning")
 def test_rows_that_cannot_be_used_are_refused():
     none = ds.gram(TABLE.with_columns(b=None).cast({"b": pl.Float64}), columns=["y", "a", "b"])
@@ -328,15 +298,6 @@ def test_a_constant_target_is_refused(method, value):
     needed = {name: 1 for name, option in known.items() if option.default is REQUIRED}
     words = ["target 'y' is constant"]
     refused(ds.errors.DataError, words, getattr(problem, method), **needed)
-
-
-@pytest.mark.slow
-def test_a_constant_column_and_a_single_row_can_have_any_weight():
-    rng = np.random.default_rng(2)
-    for constant in rng.standard_normal(200):
-        frame = pl.DataFrame({"k": np.full(9, constant), "x": rng.random(9), "w": rng.random(9)})
-        assert ds.gram(frame, weight="w").rows == 9
-        assert ds.gram(frame[:1], weight="w").rows == 1
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import math
 import re
 import warnings
-from contextlib import suppress
 from fractions import Fraction
 
 import duckdb
@@ -117,13 +116,6 @@ def test_a_level_that_is_gone_is_no_rounding(door):
     )
 
 
-@remove_doors
-def test_a_constant_column_stays_one(door):
-    frame = pl.DataFrame({"x": [1.0, 5.0, 2.0, 7.0, 3.0], "c": [0.1] * 5})
-    found = door("remove", ds.gram(frame).to_struct(), ds.gram(frame[3:]).to_struct())
-    assert found["comoment"][2] < 1e-30
-
-
 def test_cross_validation_sums_what_stays():
     rng = np.random.default_rng(7)
     X = rng.normal(size=(250, 3))
@@ -173,50 +165,6 @@ def test_an_impossible_record_costs_its_own_row_only(comoment, connection):
     for method, options in [("dash", {"k": 1}), ("sght", {"max_columns": 1, "max_groups": 1})]:
         found = records.select(getattr(pl.col("gram").dbselect, method)("y", **options))["gram"]
         assert [one is not None for one in found.to_list()] == [True, False, False]
-
-
-@pytest.mark.filterwarnings("ignore::dbselect.errors.ConditionWarning")
-def test_three_columns_that_agree_by_twos_only_break_nothing():
-    # Correlations of a with b and of b with c near 1, and of a with c near -1.
-    lower = [1.0, 0.9, 1.0, -0.9, 0.9, 1.0, 0.5, 0.5, 0.5, 1.0]
-    bad = {"columns": ["a", "b", "c", "y"], "rows": 9, "skipped": 0, "weight": 9.0}
-    bad |= {"mean": [0.0] * 4, "comoment": lower}
-    calls = {
-        "anytime_sequence": lambda: ds.anytime_sequence(bad, "y"),
-        "foba": lambda: ds.foba(bad, "y"),
-        "backward": lambda: ds.backward(bad, "y"),
-        "fit": lambda: ds.fit(bad, "y"),
-        "best_within": lambda: ds.best_within(bad, "y", 2.0),
-        "sght": lambda: ds.sght(bad, "y", max_columns=2, max_groups=2),
-        "dash": lambda: ds.dash(bad, "y", k=2),
-        "group_lasso": lambda: ds.reference.group_lasso(bad, "y"),
-    }
-    for call in calls.values():
-        with suppress(ds.DbselectError):
-            found = call()
-            model = found.at() if hasattr(found, "at") else found
-            assert 0 <= model.r2 <= 1
-
-
-def test_what_rows_have_is_possible():
-    rng = np.random.default_rng(8)
-    for scale in (1e-150, 1e-8, 1.0, 1e8, 1e150):
-        x = scale * rng.normal(size=50) + 1e6 * scale
-        frame = pl.DataFrame({"x": x, "twice": 2 * x, "less": -x / 3, "c": [1e9 / 7] * 50})
-        parts = [ds.gram(frame[at : at + 5]) for at in range(0, 50, 5)]
-        total = sum(parts)
-        for part in parts[:-1]:
-            total -= part
-        assert ds.Gram.from_struct(total.to_struct()).rows == 5
-
-
-def test_rows_of_several_classes_may_all_be_certain():
-    rng = np.random.default_rng(0)
-    frame = pl.DataFrame(rng.uniform(size=(40, 10)), schema=[f"x{j}" for j in range(10)])
-    frame = frame.with_columns(y=(4 * pl.col("x0")).cast(pl.Int64))
-    with pytest.warns(ds.errors.SeparationWarning):
-        seq = ds.anytime_sequence(frame, "y", family="multinomial", rule="score")
-    assert ds.evaluate(seq, frame)["accuracy"][-1] == 1
 
 
 # Columns that depend on others but for a trace

@@ -134,12 +134,6 @@ def test_an_error_is_none_where_nothing_is_missing(as_source):
     assert found.missing == {}
 
 
-def test_an_error_is_none_where_nothing_is_missing_in_any_group(as_source):
-    table = typed(np.random.default_rng(6))
-    found = ds.gram_by(as_source(table.frame), ["region"], ["y"], null_policy="error")
-    assert found["region"].to_list() == ["north", "south"]
-
-
 def test_skipped_rows_are_counted_by_column(as_source):
     table = typed(np.random.default_rng(7))
     assert ds.gram(as_source(table.frame), table.names, "weight").missing == holes_of(table)
@@ -150,12 +144,6 @@ def test_an_empty_table_has_no_rows_under_any_policy(as_source, policy):
     table = typed(np.random.default_rng(8))
     found = ds.gram(as_source(table.frame.clear()), table.names, null_policy=policy)
     assert_gram(found, table.names, np.empty((0, len(table.names))))
-
-
-@pytest.mark.parametrize("policy", ["skip", "error", "mean", "indicator"])
-def test_an_empty_table_has_no_groups_under_any_policy(as_source, policy):
-    frame = typed(np.random.default_rng(8)).frame.clear()
-    assert ds.gram_by(as_source(frame), ["region"], null_policy=policy).is_empty()
 
 
 @pytest.mark.parametrize("policy", ["mean", "indicator"])
@@ -373,14 +361,6 @@ def test_imputed_parts_add_up_to_the_imputed_whole():
     assert_gram(total - imputed[0], table.names, X[50:], table.weight[50:])
 
 
-def test_imputing_one_record_is_the_policy_mean():
-    table = typed(np.random.default_rng(13))
-    marked = ds.gram(table.frame, table.names, null_policy="indicator")
-    (found,) = ds.io.impute_mean([marked])
-    X = by_hand(table.names, table.X, ["mean"] * len(table.names))[1]
-    assert_gram(found, table.names, X)
-
-
 def test_some_columns_can_be_imputed_and_the_others_keep_their_indicator():
     table = typed(np.random.default_rng(14))
     marked = ds.gram(table.frame, table.names, null_policy="indicator")
@@ -395,15 +375,6 @@ def test_imputing_a_constant_far_from_zero_leaves_it_constant():
     (found,) = ds.io.impute_mean([ds.gram(frame, null_policy="indicator")])
     assert found.comoment[0].tolist() == [0.0, 0.0]
     np.testing.assert_allclose(found.mean, [1e8, 3.0], rtol=1e-15)
-
-
-def test_records_of_a_frame_are_imputed_as_their_grams():
-    table = typed(np.random.default_rng(20))
-    records = ds.gram_by(table.frame, fold=3, columns=table.names, null_policy="indicator")["gram"]
-    expected = ds.io.impute_mean([ds.Gram.from_struct(record) for record in records])
-    for given in (records, records.to_list()):
-        found = ds.io.impute_mean(given)
-        assert [gram.to_struct() for gram in found] == [gram.to_struct() for gram in expected]
 
 
 def test_imputation_refuses_what_does_not_fit():
@@ -447,17 +418,6 @@ def test_expressions_fill_in_every_group(policy, weight):
         assert_gram(ds.Gram.from_struct(record).select(used), used, X, w)
 
 
-def test_expressions_impute_merged_records():
-    table = typed(np.random.default_rng(16))
-    struct = pl.struct("y", "flag", "ratio")
-    records = table.frame.group_by("region").agg(
-        struct.dbselect.gram(null_policy="indicator").alias("gram")
-    )
-    merged = records.select(pl.col("gram").dbselect.merge().dbselect.impute_mean())
-    X = by_hand(["y", "flag", "ratio"], table.take(["y", "flag", "ratio"]), ["mean"] * 3)[1]
-    assert_gram(merged["gram"][0], ["y", "flag", "ratio"], X)
-
-
 def test_expressions_refuse_missing_values_and_unknown_policies():
     frame = pl.DataFrame({"x": [1.0, None]})
     with pytest.raises(pl.exceptions.ComputeError, match="'x' is missing in 1 rows"):
@@ -474,11 +434,6 @@ def test_a_lazy_frame_gives_the_record_that_gram_gives(policy):
     found = ds.gram(table.frame, table.names, "weight", null_policy=policy)
     assert lazy.collect()["gram"][0]["columns"] == found.columns
     np.testing.assert_allclose(lazy.collect()["gram"][0]["mean"], found.mean, rtol=1e-12)
-
-
-def test_a_lazy_frame_without_rows_has_no_record():
-    frame = pl.LazyFrame({"x": []}, schema={"x": pl.Float64})
-    assert frame.dbselect.gram(null_policy="mean").collect()["gram"].to_list() == [None]
 
 
 @pytest.mark.parametrize("source", ["aggregate", "batches"])

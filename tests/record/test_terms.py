@@ -4,7 +4,6 @@ import functools
 import json
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import psutil
 import pyarrow as pa
@@ -141,18 +140,6 @@ def test_every_type_of_text_has_the_same_levels(cast):
         source = pa.table({name: column.to_arrow() for name, column in columns.items()})
         source = source.append_column("carrier", values)
     assert_gram(ds.gram(source, NUMBERS, categories=CATEGORIES), names, X)
-
-
-def test_an_enum_of_duckdb_and_categories_of_numbers_in_pandas_are_read(connection):
-    relation = connection.sql(
-        "SELECT 'b'::ENUM('z', 'b', 'a') AS e, 1.0 AS x UNION ALL VALUES ('a', 2)"
-    )
-    found = ds.gram(relation, categories=["e"])
-    assert_gram(found, ["e.a", "e.b", "x"], np.array([[0, 1, 1.0], [1, 0, 2]]))
-    frame = pd.DataFrame({"n": pd.Series([7, 5, 7]).astype("category"), "x": [1.0, 2.0, 4.0]})
-    found = ds.gram(frame, categories=["n"])
-    assert_gram(found, ["n.5", "n.7", "x"], np.array([[0, 1, 1.0], [1, 0, 2], [0, 1, 4]]))
-    assert_gram(ds.gram(frame), found.columns, np.array([[0, 1, 1.0], [1, 0, 2], [0, 1, 4]]))
 
 
 @pytest.mark.parametrize("dtype", [pl.Int8, pl.Int16, pl.UInt8, pl.UInt32, pl.UInt64, pl.Int64])
@@ -326,20 +313,6 @@ def test_columns_of_one_table_may_have_policies_of_their_own():
     assert found.missing == {"x": 1, "z": 1, "k": 1}
 
 
-def test_an_error_names_a_category():
-    frame = pl.DataFrame({"k": ["a", None, "b"], "x": [1.0, 2.0, 3.0]})
-    with pytest.raises(ds.errors.DataError, match=r"column 'k' is missing in 1 rows; null_policy"):
-        ds.gram(frame, categories=["k"], null_policy={"k": "error"})
-
-
-def test_folds_of_rows_count_their_categories():
-    frame = pl.DataFrame({"x": [1.0] * 400, "k": [str(i) for i in range(400)]})
-    found = ds.gram_by(frame, fold=4, categories=["k"])
-    assert found["fold"].to_list() == [0, 1, 2, 3]
-    same = frame.select(pl.struct("x", "k").dbselect.fold(4))
-    assert sorted(found["gram"].struct.field("rows")) == sorted(same["x"].value_counts()["count"])
-
-
 def test_a_mean_far_from_zero_costs_no_digits():
     rng = np.random.default_rng(6)
     rows = 5000
@@ -371,24 +344,6 @@ def test_levels_agree_with_the_counts_of_every_engine(connection):
     for source in (frame, frame.lazy(), frame.to_arrow(), connection.sql("FROM frame")):
         (category,) = ds.terms(source, ["k"], max_levels=10).categories
         assert list(category.levels) == expected
-
-
-def test_the_explained_share_is_that_of_a_refit_without_one_level():
-    frame = table(np.random.default_rng(8)).drop_nulls()
-    frame = frame.filter(~pl.col("size").is_nan())
-    g = ds.gram(frame, ["y", "size"], categories=["carrier", "hour"])
-    sequence = ds.anytime_sequence(g, "y")
-    assert set(sequence.steps["group"].drop_nulls()) == {"size", "carrier", "hour"}
-    y = frame["y"].to_numpy() - frame["y"].mean()
-    kept = {"size": numbers(frame, "size")}
-    for name in ("carrier", "hour"):
-        dummies = frame.select(name).to_dummies(name, drop_first=True)
-        kept[name] = dummies.to_numpy().astype(float)
-    X = np.ones((len(y), 1))
-    for group, explained in sequence.steps.select("group", "explained").rows()[1:]:
-        X = np.column_stack([X, kept[group]])
-        residual = y - X @ np.linalg.lstsq(X, y, rcond=None)[0]
-        assert explained == pytest.approx(1 - residual @ residual / (y @ y), abs=1e-9)
 
 
 def test_polynomials_are_legendres_on_the_range_of_the_column(as_source):
@@ -529,18 +484,6 @@ def test_terms_survive_json():
     assert ds.gram(frame, terms=again).columns == ds.gram(frame, terms=terms).columns
     with pytest.raises(ds.errors.RecordError, match="no record of terms"):
         ds.Terms.from_struct({"categories": [{"column": "k"}], "bases": []})
-
-
-def test_a_lazyframe_gives_the_record_of_python():
-    frame = table(np.random.default_rng(16), 3000)
-    wanted = {"categories": CATEGORIES, "basis": {"x": ("poly", 2)}, "max_levels": 5}
-    record = frame.lazy().dbselect.gram("y", "x", weight="w", **wanted).collect()["gram"][0]
-    direct = ds.gram(frame, ["y", "x"], "w", **wanted)
-    assert record["columns"] == direct.columns
-    assert record["rows"] == direct.rows
-    spread = np.sqrt(np.diagonal(direct.comoment))
-    error = ds.Gram.from_struct(record).comoment - direct.comoment
-    assert np.all(np.abs(error) <= 1e-12 * np.outer(spread, spread))
 
 
 def test_an_empty_table_has_no_levels():

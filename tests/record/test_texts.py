@@ -284,28 +284,6 @@ def test_a_level_of_no_row_that_was_used_is_none(connection):
     assert_same(ds.Gram.from_struct(record), found)
 
 
-def test_thousands_of_groups_with_text_are_those_of_polars(connection):
-    rng = np.random.default_rng(3)
-    frame = pl.DataFrame(
-        {
-            "g": rng.integers(0, 2000, 20_000),
-            "k": rng.choice(["a", "b", "c", "d"], 20_000),
-            "x": rng.standard_normal(20_000),
-        }
-    )
-    found = connection.sql(
-        "SELECT g, gram({'k': k, 'x': x}) AS gram FROM frame GROUP BY g ORDER BY g"
-    ).to_arrow_table()
-    found = pl.DataFrame(found)
-    expected = ds.gram_by(frame, ["g"], ["k", "x"])
-    assert found["g"].to_list() == expected["g"].to_list()
-    for one, two in zip(found["gram"], expected["gram"], strict=True):
-        # A level that a group does not have is 0 in all its rows.
-        there = [j for j, mean in enumerate(two["mean"]) if mean != 0]
-        assert one["columns"] == [two["columns"][j] for j in there]
-        np.testing.assert_allclose(one["mean"], [two["mean"][j] for j in there], atol=1e-12)
-
-
 @pytest.mark.parametrize("function", ["gram", "gram_missing", "gram_mean"])
 def test_interleaved_groups_are_what_each_is_alone(connection, function):
     """Some have more levels than are looked at one by one; an integer has 60 bits."""

@@ -166,30 +166,6 @@ def mean_effect(frame: pl.DataFrame, column: str, coefficients: dict, weight: st
     return float(np.average(effects, weights=weights))
 
 
-@pytest.mark.parametrize("weight", [None, "w"])
-@pytest.mark.parametrize("columns", [["k"], ["k", "x"]])
-def test_the_mean_effect_at_the_mean_of_the_others_is_the_mean_of_the_target(columns, weight):
-    """An identity of least squares: residuals add up to 0, whichever level was dropped."""
-    frame = categories()
-    weights = None if weight is None else frame[weight]
-    mean = np.average(frame["y"], weights=weights)
-    odd = pl.DataFrame({"k": ["new"], "x": [np.average(frame["x"], weights=weights)]})
-    for seed in range(4):
-        names = dict(
-            zip("abcd", np.random.default_rng(seed).permutation(list("pqrs")), strict=True)
-        )
-        renamed = frame.with_columns(pl.col("k").replace(names))
-        for model in (
-            ds.anytime_sequence(renamed.select(*columns, "w", "y"), "y",
-                                {name: [name] for name in columns}, weight=weight).at(),
-            ds.fit(renamed, "y", columns, weight=weight),
-            ds.fit(renamed, "y", columns, weight=weight, exact=True) if columns == ["x"] else None,
-        ):  # fmt: skip
-            if model is not None:
-                found = model.predict(odd, handle_unknown="mean")
-                np.testing.assert_allclose(found, mean, **CLOSE)
-
-
 def models() -> dict[str, Callable[[], tuple[Any, str | None]]]:
     """Return models of k, x and g by every way that makes one, and their weights."""
     frame = categories()

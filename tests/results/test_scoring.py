@@ -1,6 +1,5 @@
 """Predictions as a Polars expression, as SQL text and on arrays: all are ``a + X w``."""
 
-import sqlite3
 import sys
 from collections.abc import Sequence
 
@@ -11,7 +10,6 @@ import pytest
 import sqlglot
 from problems import EPS, random_problem
 from sqlglot import exp
-from tables import Typed
 
 import dbselect as ds
 
@@ -73,11 +71,6 @@ def assert_predicts(
     np.testing.assert_array_equal(found.is_null() | found.is_nan().fill_null(False), missing)
     error = np.abs(found.to_numpy()[~missing] - expected[~missing])
     assert (error <= rounding_of(truth, names, X)[~missing]).all()
-
-
-def sequence_of(table: Typed, **options) -> ds.results.Sequence:
-    gram = ds.gram(table.frame, columns=table.names, weight="weight")
-    return ds.anytime_sequence(gram, "y", **options)
 
 
 # The same numbers everywhere
@@ -330,19 +323,6 @@ def test_elements_of_arrays_are_counted_as_the_dialect_counts(dialect):
     assert_predicts(in_duckdb(back.removeprefix("SELECT "), frame), truth, names, X)
 
 
-def test_another_engine_computes_the_same():
-    problem = random_problem(np.random.default_rng(12))
-    table, seq = problem.table, problem.sequence()
-    con = sqlite3.connect(":memory:")
-    con.execute(f"CREATE TABLE t ({', '.join(table.names)})")
-    con.executemany(f"INSERT INTO t VALUES ({', '.join('?' * table.X.shape[1])})", table.X.tolist())
-    for budget in seq.spent:
-        rows = con.execute(f"SELECT {seq.sql(budget, 'sqlite')} FROM t").fetchall()
-        truth = seq.at(budget)
-        assert_predicts(pl.Series([value for (value,) in rows]), truth, table.names, table.X)
-    con.close()
-
-
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres", "bigquery"])
 def test_a_boolean_is_not_cast_to_a_double_where_it_is_named(dialect):
     truth = model({"flag": 2.0, "s.on": 3.0, "x": 5.0}, 1.0)
@@ -395,23 +375,6 @@ def test_array_columns_are_found_by_name():
         )
         np.testing.assert_allclose(default, found, rtol=1e-12)
     assert seq.predict(np.empty((0, len(names))), columns=names).shape == (0,)
-
-
-@pytest.mark.parametrize("as_frame", [lambda f: f, pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
-def test_frames_are_read_by_their_own_names_whatever_their_order(as_frame):
-    rng = np.random.default_rng(13)
-    problem = random_problem(rng)
-    seq, X = problem.sequence(), problem.table.X
-    order = rng.permutation(X.shape[1])
-    frame = as_frame(
-        pl.DataFrame({problem.table.names[j]: X[:, j] for j in order}).with_columns(key=pl.lit("k"))
-    )
-    for budget in seq.spent.tolist():
-        truth = seq.at(budget)
-        for found in (seq.predict(frame, budget=budget), truth.predict(frame)):
-            assert_predicts(pl.Series(found), truth, problem.table.names, X)
-    with pytest.raises(ds.errors.ColumnError, match="the rows lack column 'a', which"):
-        model({"a": 1.0}).predict(frame)
 
 
 @pytest.mark.parametrize(

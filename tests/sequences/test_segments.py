@@ -4,7 +4,6 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from decimal import Decimal
 
 import duckdb
 import numpy as np
@@ -141,18 +140,6 @@ def test_difficult_segments_are_what_they_are_alone(rule, sizes, asked):
     alone = [ds.anytime_sequence(gram, "y", groups, rule=rule, **asked) for gram in grams]
     assert sum(len(sequence.aliased) > 0 for sequence in alone) >= (3 if asked else 7)
     assert_near(found["sequence"], alone, 1e-9)
-
-
-def test_r2_of_a_segment_of_dependent_columns_is_that_of_lstsq():
-    rng = np.random.default_rng(3)
-    tables = list(difficult(rng))
-    grams = frame_of([ds.gram(table.frame, weight="w") for table in tables])
-    found = ds.anytime_sequence_by(grams, "y")
-    for table, sequence in zip(tables, found["sequence"], strict=True):
-        held = []
-        for step in steps_of(sequence)[1:].iter_rows(named=True):
-            held.append(int(step["group"][1:]))
-            assert step["r2"] == pytest.approx(reference.r2(table, held), abs=1e-10)
 
 
 UNUSABLE = {
@@ -303,25 +290,6 @@ def test_costs_without_labels_are_in_the_order_of_the_groups_of_each_segment():
     assert_near(found, alone, 1e-12)
 
 
-@pytest.mark.slow
-def test_many_segments_of_a_table_are_those_of_its_rows(as_source):
-    rng = np.random.default_rng(6)
-    n = 3000
-    frame = pl.DataFrame(rng.normal(size=(n, 4)), schema=["y", "a", "b", "c"]).with_columns(
-        k=pl.Series(rng.integers(0, 200, n))
-    )
-    grams = ds.gram_by(as_source(frame), ["k"], columns=["y", "a", "b", "c"])
-    found = ds.anytime_sequence_by(grams, "y", max_groups=2)
-    for k, sequence, status, *_ in found.rows():
-        rows = frame.filter(k=k)
-        table = Table(rows["a", "b", "c"].to_numpy(), rows["y"].to_numpy())
-        groups = {"a": [0], "b": [1], "c": [2]}
-        expected = reference.greedy(table, groups, dict.fromkeys(groups, 1.0), max_groups=2)
-        assert status is None
-        assert [step["group"] for step in sequence[1:]] == [step.group for step in expected]
-        assert sequence[-1]["r2"] == pytest.approx(expected[-1].r2, abs=1e-9)
-
-
 def test_targets_may_differ_from_row_to_row(connection):
     rng = np.random.default_rng(7)
     gram = ds.gram(rng.normal(size=(30, 3)), columns=["a", "b", "c"])
@@ -358,13 +326,6 @@ def test_no_segments_give_no_rows():
         ["k", "sequence", "status", "rows", "target_variance"],
     )
     assert found.schema["sequence"].inner.fields[2].name == "group"
-
-
-def test_costs_and_budgets_may_be_decimals():
-    grams = frame_of([ds.gram(np.random.default_rng(9).normal(size=(9, 3)), ["x", "y", "z"])])
-    costs = {"x": Decimal("0.1"), "z": Decimal("0.2")}
-    found = ds.anytime_sequence_by(grams, "y", costs=costs, budget=Decimal("0.3"))
-    assert found["sequence"][0].struct.field("spent").to_list()[-1] == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(

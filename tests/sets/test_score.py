@@ -18,8 +18,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from sklearn.datasets import load_breast_cancer
-from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import KFold, cross_val_score
@@ -134,24 +132,6 @@ def test_groups_that_do_harm_come_last_and_go_first():
     assert gone == ["z", "v", "x", "w", "u"]
     assert set(ds.foba(score_of(value)).steps["group"].to_list()) == {None, "u", "w"}
     assert set(ds.Problem(score_of(value)).best_within(100.0).groups) == {"u", "w"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_the_columns_are_those_of_sequential_feature_selector(direction):
-    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    X = X.iloc[::2, :5]
-    y = y.iloc[::2]
-    model = DecisionTreeClassifier(max_depth=3, random_state=0)
-    theirs = SequentialFeatureSelector(
-        model, n_features_to_select=2, direction=direction, cv=3, scoring="roc_auc"
-    ).fit(X, y)
-    score = ds.objectives.Score.of(model, X, y, cv=3, scoring="roc_auc")
-    method = ds.anytime_sequence if direction == "forward" else ds.backward
-    ours = method(score, **({"max_groups": 2} if direction == "forward" else {}))
-    assert set(ours.at(size=2).columns) == set(X.columns[theirs.get_support()])
-    folds = cross_val_score(model, X[ours.at(size=2).columns], y, cv=3, scoring="roc_auc")
-    assert ours.at(size=2).value == pytest.approx(folds.mean(), abs=0.02)  # the order of columns
 
 
 def test_a_set_is_asked_once_whichever_method_asks():

@@ -6,7 +6,6 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -245,13 +244,6 @@ def test_folds_are_balanced(ids, seed):
     assert stats.chisquare(counts).statistic < stats.chi2.ppf(LEVEL, 9)
 
 
-def test_another_seed_is_another_assignment():
-    ids = pl.Series(np.arange(10**5))
-    table = np.zeros((10, 10))
-    np.add.at(table, (plugin(ids, 10, 0), plugin(ids, 10, 1)), 1)
-    assert stats.chi2_contingency(table).statistic < stats.chi2.ppf(LEVEL, 81)
-
-
 @pytest.mark.filterwarnings("ignore::dbselect.errors.FoldsWarning")
 def test_a_literal_and_an_empty_column_have_folds():
     frame = pl.DataFrame({"x": [1, 2]})
@@ -270,12 +262,6 @@ def test_folds_without_rows_have_no_row():
     assert seen[0].filename == __file__
     assert found.height == 1
     assert found["gram"][0]["rows"] == 2
-
-
-def test_rows_that_are_skipped_are_counted_in_their_fold():
-    frame = pl.DataFrame({"k": range(100), "x": [None, *range(99)]})
-    found = ds.gram_by(frame, fold=4, key="k")
-    assert found["gram"].struct.field("skipped").sum() == 1
 
 
 class Counted:
@@ -375,12 +361,3 @@ def test_the_plugin_refuses_what_gram_by_refuses(k, seed, name):
 def test_the_plugin_names_a_type_without_folds():
     with pytest.raises(pl.exceptions.ComputeError, match=r"key 'l' has type .*List"):
         TABLE.select(pl.col("l").dbselect.fold(2))
-
-
-def test_categories_of_pandas_are_hashed_as_their_values():
-    values = np.random.default_rng(8).integers(0, 9, 500)
-    plain = pd.DataFrame({"k": values, "x": np.arange(500.0)})
-    coded = plain.astype({"k": "category"})
-    first, second = (ds.gram_by(frame, columns=["x"], fold=3, key="k") for frame in (plain, coded))
-    rows = [records["gram"].struct.field("rows").to_list() for records in (first, second)]
-    assert rows[0] == rows[1]

@@ -10,8 +10,6 @@ import polars as pl
 import polars.testing
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
 from predicting import (
     CLOSE,
     SAME,
@@ -24,7 +22,7 @@ from predicting import (
 )
 from problems import in_passes
 from sklearn.compose import ColumnTransformer
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     OneHotEncoder,
@@ -35,7 +33,7 @@ from sklearn.preprocessing import (
 
 import dbselect as ds
 from dbselect.doors.cli import main
-from dbselect.record.steps import SEQUENCE_DTYPE, STEP_TYPE
+from dbselect.record.steps import SEQUENCE_DTYPE
 from dbselect.results.store import write_sequences
 
 LEVELS = ["a", "it's", 'q"', "b\nc", "x.y", "", "a level of more than twelve bytes", "é\\", "%s{}"]
@@ -344,17 +342,6 @@ def test_a_flat_name_with_a_dot_is_a_column_and_a_child_is_a_path():
     assert '("demo")."age"' in model.sql()
 
 
-@pytest.mark.parametrize("dialect", ["postgres", "sqlite", "snowflake", "bigquery"])
-def test_other_dialects_have_a_case_for_each_category(dialect):
-    import sqlglot
-
-    model = found("indicator").at()
-    text = model.sql(dialect)
-    assert sqlglot.parse_one(text, read=dialect) is not None
-    assert text.upper().count(" WHEN ") >= len(LEVELS)
-    assert "isnan" not in text.lower()
-
-
 # All that is stored
 
 
@@ -392,29 +379,6 @@ def test_stored_sequences_keep_their_terms(tmp_path, family):
         np.testing.assert_allclose(answers, expected, **SAME)
 
 
-def test_records_of_segments_give_lists_with_the_terms_of_each(connection):
-    frame = table(np.random.default_rng(12), 600).drop_nulls().select("k", "x", "y")
-    frame = frame.with_columns(g=pl.col("x") > 0)
-    grams = ds.gram_by(frame, by=["g"], columns=["k", "x", "y"])
-    lists = ds.anytime_sequence_by(grams, "y")
-    for keys, sequence, *_ in lists.iter_rows():
-        part = frame.filter(pl.col("g") == keys)
-        alone = ds.anytime_sequence(ds.gram(part, ["k", "x", "y"]), "y")
-        steps = pl.Series("s", [sequence], SEQUENCE_DTYPE)
-        assert [step["terms"] is None for step in sequence] == [False, True, True]
-        found_ = part.select(p=pl.lit(steps).first().dbselect.predict(pl.struct("k", "x")))
-        np.testing.assert_allclose(
-            found_["p"].struct.field("prediction"), alone.predict(part), **CLOSE
-        )
-
-
-def test_the_type_of_a_step_has_the_terms_last():
-    assert STEP_TYPE[STEP_TYPE.num_fields - 1].name == "terms"
-    with ds.connect() as con:
-        kind = con.execute("SELECT typeof(anytime_sequence(NULL, ''))").fetchone()[0]
-    assert kind.endswith("terms VARCHAR)[]")
-
-
 # Judging, and models of a family
 
 
@@ -447,22 +411,6 @@ def test_a_gram_with_other_levels_is_judged_with_the_mean_effect():
     predicted = np.array([0.5, 0.5, 2.5, 2.5, 1.5, 1.5])  # means by level, and of all levels
     np.testing.assert_allclose(seq.predict(frame, handle_unknown="mean"), predicted)
     np.testing.assert_allclose(judged["mse"][-1], ((frame["y"] - predicted) ** 2).mean())
-
-
-def test_folds_of_categories_are_scored_as_made_columns_are():
-    frame = table(np.random.default_rng(14)).drop_nulls().select("k", "x", "y")
-    made = ds.terms(frame, ["k"]).transform(frame).drop("k")
-    scores = [
-        ds.cross_validate(
-            ds.gram_by(one, fold=4, key="x", columns=one.columns),
-            "y",
-            ds.anytime_sequence,
-            {"ridge": [0.1]},
-            groups={"k": ["k.*"], "x": ["x"]},
-        ).table["mse"]
-        for one in (frame, made)
-    ]
-    np.testing.assert_allclose(*scores, rtol=1e-10)
 
 
 def test_models_of_a_family_read_text_as_categories(connection):
@@ -528,108 +476,7 @@ def test_every_method_predicts_the_raw_table(method, family):
     np.testing.assert_allclose(model.predict(frame), expected, **SAME)
 
 
-def test_a_model_of_a_family_takes_curves():
-    frame = table(np.random.default_rng(18)).drop_nulls().select("k", "age", "size", "y")
-    frame = frame.with_columns(flag=(pl.col("y") > pl.col("y").median()).cast(pl.Int8)).drop("y")
-    terms = ds.terms(frame, ["k"], BASIS, max_levels=4)
-    model = ds.fit(frame, "flag", ridge=0.01, terms=terms, family="binomial")
-    made = terms.transform(frame).drop("k", "age", "size")
-    hand = ds.fit(made, "flag", ridge=0.01, family="binomial")
-    assert set(model.columns) == set(hand.columns)
-    for predicted in (model.predict(frame), in_duckdb(model.sql(), frame)):
-        np.testing.assert_allclose(predicted, hand.predict(made), rtol=1e-6)
-    with pytest.raises(
-        ds.errors.ArgumentError, match=r"terms is \{\}; it must come from dbselect\.terms"
-    ):
-        ds.fit(frame, "flag", terms={}, family="binomial")
-
-
-def test_rows_left_out_are_told_by_the_columns_of_the_table():
-    frame = pl.DataFrame({"k": ["a", "b", *[None] * 5], "x": [1.0, 2, 3, 4, 5, 6, 7]})
-    frame = frame.with_columns(y=pl.col("x") % 2)
-    frame = pl.concat([frame] * 3).with_row_index("i")
-    with pytest.warns(ds.errors.SkippedRowsWarning, match="'k' is missing in 15"):
-        ds.fit(frame, "y", ["k", "i"], ridge=0.1, family="binomial")
-
-
-def test_a_logistic_model_is_scikit_learns_on_indicators():
-    frame = table(np.random.default_rng(16)).drop_nulls().select("k", "x", "y")
-    frame = frame.with_columns(flag=(pl.col("y") > pl.col("y").median()).cast(pl.Int8)).drop("y")
-    ridge = 0.05
-    model = ds.fit(frame, "flag", ridge=ridge, family="binomial")
-    encoder = OneHotEncoder(sparse_output=False)
-    X = np.column_stack([encoder.fit_transform(frame.select("k").to_numpy()), frame["x"]])
-    scaled = X / X.std(axis=0)
-    truth = LogisticRegression(C=1 / (ridge * len(X)), tol=1e-12, max_iter=10_000)
-    expected = truth.fit(scaled, frame["flag"]).predict_proba(scaled)[:, 1]
-    np.testing.assert_allclose(model.predict(frame), expected, rtol=1e-4)
-
-
 # The same row through every door
-
-
-NAMES = st.sampled_from(["k", "my.kind", "Kind", 'q"k', "a b"])
-TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=14)
-
-
-@st.composite
-def tables(draw):
-    """Return a table for a fit, its policy, and rows to predict with levels of their own."""
-    rows = draw(st.integers(6, 20))
-    levels = draw(st.lists(TEXT, min_size=1, max_size=4, unique=True))
-    number = st.one_of(st.none(), st.floats(-100, 100, width=32), st.just(float("nan")))
-    day = st.one_of(st.none(), st.dates(dt.date(1950, 1, 1), dt.date(2050, 1, 1)))
-    kind = draw(NAMES)
-
-    def column(values, size):
-        return draw(st.lists(values, min_size=size, max_size=size))
-
-    def frame(texts, size):
-        return pl.DataFrame(
-            {
-                kind: pl.Series(column(st.one_of(st.none(), texts), size), dtype=pl.String),
-                "flag": pl.Series(column(st.sampled_from([True, False, None]), size)),
-                "x": pl.Series(column(number, size), dtype=pl.Float64),
-                "d": pl.Series(column(day, size), dtype=pl.Date),
-                "y": pl.Series(column(st.floats(-10, 10, width=32), size), dtype=pl.Float64),
-            },
-            schema_overrides={"flag": pl.Boolean},
-        )
-
-    policy = draw(st.sampled_from(POLICIES))
-    unknown = draw(st.sampled_from(["unavailable", "mean"]))
-    return (
-        frame(st.sampled_from(levels), rows),
-        frame(st.one_of(st.sampled_from(levels), TEXT), 8),
-        kind,
-        policy,
-        unknown,
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.* rows are left out", "ignore:columns left out")
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
-@given(tables())
-def test_the_same_row_has_the_same_prediction_through_every_door(given_tables):
-    frame, new, kind, policy, unknown = given_tables
-    with ds.connect() as con:
-        try:
-            gram = ds.gram(frame, categories=[kind, "flag"], null_policy={"*": policy, "y": "skip"})
-            seq = ds.anytime_sequence(gram, "y", ridge=0.1)
-        except ds.errors.DataError:
-            assume(False)
-        size = np.abs(seq.coef).max(initial=1.0) * 1e5
-        close = {"rtol": 1e-11, "atol": size * 1e-15}
-        answers = assert_all_doors(con, seq, new, close, handle_unknown=unknown)
-        for step in range(len(seq.spent)):
-            model = seq.model(step)
-            expected = model.predict(new, handle_unknown=unknown)
-            assert_predicts(model, new, expected, close, handle_unknown=unknown)
-            for row, (prediction, used) in enumerate(answers.select("prediction", "step").rows()):
-                if used == step:
-                    np.testing.assert_allclose(prediction, expected[row], **close)
-                assert used >= step or not np.isfinite(expected[row])
 
 
 def test_expr_reads_dates_and_numbers_as_predict_does():

@@ -40,21 +40,6 @@ def test_columns_come_in_the_order_asked_for(as_source):
     assert_gram(found, names, table.take(names), table.weight)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "names"),
-    [
-        (["demo.age"], ["demo.age"]),
-        (["emb[2]"], ["emb[2]"]),
-        (["demo"], ["demo.age", "demo.body.height"]),
-        (["emb[3]", "emb"], ["emb[3]", "emb[1]", "emb[2]"]),
-    ],
-)
-def test_a_part_of_a_nested_field_can_be_read_alone(as_source, wanted, names):
-    table = typed(np.random.default_rng(4))
-    found = ds.gram(as_source(table.frame), columns=wanted)
-    assert_gram(found, names, table.take(names))
-
-
 def test_every_source_groups_by_several_keys_null_last(as_any_source):
     rng = np.random.default_rng(5)
     table = typed(rng)

@@ -182,19 +182,6 @@ def test_least_squares_on_named_columns_is_a_method():
     assert wrapped.table["columns"].to_list() == [1.0, 1.0]
 
 
-def test_a_sequence_that_ends_early_carries_its_last_model_on():
-    frame = rows_of(2, noise=5.0)
-    found = ds.cross_validate(records(frame), "y", "foba", groups=GROUPS, epsilon=0.003)
-    lengths = []
-    for fold, (train, _) in enumerate(split(frame).split()):
-        gram = ds.gram(frame[train].select(*FEATURES, "y"))
-        lengths.append(len(ds.foba(gram, "y", groups=GROUPS, epsilon=0.003).spent))
-        scores = found.scores.filter(fold=fold)
-        assert scores["mse"][lengths[-1] - 1 :].n_unique() == 1
-    assert len(set(lengths)) > 1
-    assert found.scores.height == 5 * max(lengths)
-
-
 def test_weights_count_in_every_score():
     frame = rows_of(3).with_columns(w=pl.Series(np.random.default_rng(9).uniform(0.2, 3, 250)))
     folds = ds.gram_by(frame, columns=[*FEATURES, "y"], weight="w", fold=5, key="id", seed=1)
@@ -206,19 +193,6 @@ def test_weights_count_in_every_score():
         np.testing.assert_allclose(row["r2"], r2_score(y[test], predicted, **weights), **CLOSE)
         mse = mean_squared_error(y[test], predicted, **weights)
         np.testing.assert_allclose(row["mse"], mse, **CLOSE)
-
-
-def test_means_far_from_zero_cost_no_digits():
-    frame = rows_of(4)
-    # A shift by a power of two changes no bit of these differences.
-    rounded = frame.with_columns(pl.col(*FEATURES, "y").round(6))
-    far = rounded.with_columns(pl.col(*FEATURES, "y") + 2.0**20)
-    near, found = (
-        ds.cross_validate(records(table), "y", "anytime_sequence", groups=GROUPS)
-        for table in (far.with_columns(pl.col(*FEATURES, "y") - 2.0**20), far)
-    )
-    # The fold's mean carries eps * 2^20 of error, beside errors of prediction near 1.
-    np.testing.assert_allclose(found.scores["mse"], near.scores["mse"], rtol=1e-8)
 
 
 @pytest.mark.slow

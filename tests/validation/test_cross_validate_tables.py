@@ -111,23 +111,6 @@ def test_prefixes_of_a_family_are_scored_as_scikit_learn_does(family):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["binomial", "poisson"])
-def test_fits_of_a_family_are_scored_as_scikit_learn_does(family):
-    frame = rows(1)
-    found = ds.cross_validate(
-        frame, family, "fit", {"max_iter": [25, 30]}, folds=4, key="id", seed=1,
-        columns=COLUMNS, family=family, ridge=RIDGE,
-    )  # fmt: skip
-    for fold, (train, test) in enumerate(parts(frame)):
-        for name, value in truth(family, train, test, COLUMNS).items():
-            for scored in found.scores.filter(fold=fold)[name]:
-                np.testing.assert_allclose(scored, value, **SOLVED)
-    assert found.scores["step"].is_null().all()
-    model = ds.fit(frame, family, COLUMNS, family=family, ridge=RIDGE)
-    assert found.model().coefficients == pytest.approx(model.coefficients)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("key", [None, "id"])
 @pytest.mark.parametrize("groups", [None, GROUPS])
 def test_a_linear_method_reads_a_table_by_gram_by(groups, key, connection, tmp_path):
@@ -145,54 +128,6 @@ def test_a_linear_method_reads_a_table_by_gram_by(groups, key, connection, tmp_p
         )  # fmt: skip
         assert_frame_equal(found.scores, expected.scores, rel_tol=1e-9)
         assert_frame_equal(found.table, expected.table, rel_tol=1e-9)
-
-
-@pytest.mark.slow
-def test_the_key_of_a_table_is_no_feature(connection):
-    frame = rows(3).select(*COLUMNS, "id", "binomial")
-    expected = None
-    for source in (frame, frame.to_arrow(), connection.from_arrow(frame.to_arrow())):
-        found = ds.cross_validate(
-            source, "binomial", "anytime_sequence", folds=3, key="id", family="binomial"
-        )
-        assert sorted(found.model("best").groups) <= COLUMNS
-        assert found.table["step"].max() == len(COLUMNS)
-        expected = found.scores if expected is None else expected
-        assert_frame_equal(found.scores, expected, rel_tol=1e-6)
-
-
-@pytest.mark.slow
-def test_weights_and_an_offset_belong_to_the_family():
-    frame = rows(4)
-    found = ds.cross_validate(
-        frame, "poisson", "anytime_sequence", folds=4, key="id", seed=1, weight="w", offset="logs",
-        groups=GROUPS, family="poisson",
-    )  # fmt: skip
-    for fold, (train, test) in enumerate(parts(frame)):
-        seq = ds.anytime_sequence(
-            train, "poisson", GROUPS, family="poisson", weight="w", offset="logs"
-        )
-        expected = ds.evaluate(seq, test, weight="w")
-        scores = found.scores.filter(fold=fold)
-        for name in ("r2", "deviance"):
-            np.testing.assert_allclose(scores[name], expected[name], rtol=1e-8)
-        assert scores["rows"][0] == (test["w"] > 0).sum()
-
-
-@pytest.mark.slow
-def test_the_model_of_a_choice_is_that_of_all_rows():
-    frame = rows(5)
-    options: dict[str, Any] = {"groups": GROUPS, "costs": COSTS, "family": "binomial"}
-    found = ds.cross_validate(
-        frame, "binomial", "anytime_sequence", {"ridge": [0.0, 0.3]}, folds=3, key="id", **options
-    )
-    for choice in ("best", "one_standard_error"):
-        arguments = found.arguments(choice)
-        expected = ds.anytime_sequence(frame, "binomial", **arguments).at()
-        model = found.model(choice)
-        assert model.groups == expected.groups
-        assert model.coefficients == pytest.approx(expected.coefficients, rel=1e-6)
-        assert model.rows == frame.height
 
 
 @pytest.mark.slow

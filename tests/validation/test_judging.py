@@ -110,24 +110,6 @@ def test_stopping_cost_meets_a_height_up_to_rounding():
     assert ds.reference.stopping_cost(table, 0.9) == 2.0
 
 
-@pytest.mark.slow
-def test_plateau_is_the_first_fraction_after_which_a_percent_is_dear():
-    found = []
-    for seed in range(200):
-        rng = np.random.default_rng(seed)
-        table = curve(rng, 12)
-        total = points(table)[-1][0]
-        dear = [
-            percent / 100
-            for percent in range(95, 100)
-            if first_cost(table, min((percent + 1) / 100, 1.0)) - first_cost(table, percent / 100)
-            > 0.2 * total
-        ]
-        assert ds.reference.plateau(table) == (dear[0] if dear else 1.0)
-        found.append(ds.reference.plateau(table))
-    assert set(found) == {0.95, 0.96, 0.97, 0.98, 0.99, 1.0}
-
-
 def test_plateau_by_hand():
     spent = [0.0, 10.0, 11.0, 12.0, 34.0, 100.0]
     explained = [0.0, 0.950, 0.965, 0.975, 0.985, 1.0]
@@ -168,16 +150,6 @@ def test_timeliness_interpolates_the_unfinished_last_step():
     assert ds.reference.timeliness(reference, reference=table) == pytest.approx(3 * 0.5 / (6 * 0.5))
 
 
-def test_timeliness_at_the_ends_of_the_fractions():
-    for seed in range(5):
-        seq = problem_of(seed).sequence()
-        assert ds.reference.timeliness(seq, 0.0) == 0
-        cost, height = np.diff(seq.spent), seq.explained
-        full = cost @ height[:-1] / (seq.spent[-1] * height[-1])
-        assert ds.reference.timeliness(seq) == ds.reference.timeliness(seq, 1.0)
-        assert ds.reference.timeliness(seq) == pytest.approx(full, rel=100 * EPS)
-
-
 def test_timeliness_of_what_explains_nothing_is_zero():
     flat = pl.DataFrame({"spent": [0.0, 1.0, 2.0], "explained": [0.0, 0.0, 0.0]})
     worse = pl.DataFrame({"spent": [0.0, 1.0, 2.0], "explained": [0.0, -0.1, -0.2]})
@@ -185,15 +157,6 @@ def test_timeliness_of_what_explains_nothing_is_zero():
     assert ds.reference.timeliness(flat) == 0
     assert ds.reference.timeliness(flat, reference=other) == 0
     assert ds.reference.timeliness(worse, reference=other) == 0
-
-
-def test_timeliness_knows_no_unit():
-    rng = np.random.default_rng(1)
-    found = curve(rng, 8)
-    scaled = found.with_columns(pl.col("spent") * 3.6e6, pl.col("explained") * 1e-3)
-    for fraction in (0.3, 0.9, 1.0):
-        expected = ds.reference.timeliness(found, fraction)
-        assert ds.reference.timeliness(scaled, fraction) == pytest.approx(expected, rel=100 * EPS)
 
 
 # Oracle
@@ -213,33 +176,6 @@ def test_oracle_is_the_best_of_all_orders_of_the_gains(seed, falls):
     assert area_found == pytest.approx(best, rel=100 * EPS)
     assert best_found["spent"][-1] == pytest.approx(found["spent"][-1])
     assert best_found["explained"][-1] == pytest.approx(found["explained"][-1])
-
-
-@pytest.mark.parametrize("rule", list(RULES))
-def test_oracle_keeps_the_gain_of_every_group(rule):
-    problem = problem_of(2)
-    seq = problem.sequence(rule=rule)
-    found = ds.reference.oracle(seq)
-    assert found["group"][0] is None
-    gains = dict(seq.steps.select("group", "gain").rows()[1:])
-    ratio = []
-    for step, (group, spent, explained) in enumerate(
-        found.select("group", "spent", "explained").rows()[1:], start=1
-    ):
-        assert spent - found["spent"][step - 1] == pytest.approx(problem.costs[group])
-        gain = explained - found["explained"][step - 1]
-        assert gain == pytest.approx(gains.pop(group), abs=100 * EPS)
-        ratio.append(gain / problem.costs[group])
-    assert not gains
-    assert (np.diff(ratio) <= 100 * EPS).all()
-    assert ds.reference.timeliness(found) >= ds.reference.timeliness(seq) - 100 * EPS
-
-
-def test_a_curve_without_groups_has_its_types_and_its_numbers_are_pythons():
-    problem = problem_of(5)
-    empty = problem.sequence(budget=min(problem.costs.values()) / 2)
-    assert ds.reference.oracle(empty).schema == ds.reference.oracle(problem.sequence()).schema
-    assert type(ds.reference.timeliness(problem.sequence(), 0.5)) is float
 
 
 def test_a_budget_buys_the_longest_prefix_where_groups_are_given_back():
@@ -327,17 +263,6 @@ def test_evaluate_on_the_rows_of_the_search_gives_its_own_steps(rule, asked, wei
         )
 
 
-def test_evaluate_does_not_mind_other_columns_or_another_order():
-    problem = problem_of(4)
-    train, test = split(problem, 25)
-    seq = train.sequence()
-    expected = ds.evaluate(seq, ds.gram(test.frame))
-    columns = ["w", *reversed(test.names), "y"]
-    assert_frame_equal(
-        ds.evaluate(seq, ds.gram(test.frame, columns=columns)), expected, rel_tol=1e-9, abs_tol=1e-9
-    )
-
-
 def test_rows_without_anything_missing_judge_a_model_with_indicators():
     rng = np.random.default_rng(8)
     frame = pl.DataFrame(rng.normal(size=(90, 3)), ["y", "a", "b"])
@@ -414,17 +339,6 @@ def test_compare_cuts_all_sequences_at_the_cost_of_the_reference():
                     assert row["stopping_cost"] == first_cost(found, fraction)
                     assert row["stopping_explained"] == step_curve(judged, row["stopping_cost"])
                     assert row["explained"] == points(judged)[-1][1]
-
-
-def test_compare_takes_the_first_sequence_as_reference():
-    problem = problem_of(6)
-    sequences = {rule: problem.sequence(rule=rule) for rule in ("omp-single", "fr")}
-    assert_frame_equal(ds.compare(sequences).table, ds.compare(sequences, "omp-single").table)
-    for row in ds.compare(sequences, fraction=0.9).table.rows(named=True):
-        reference = sequences["omp-single"]
-        assert row["timeliness"] == ds.reference.timeliness(
-            sequences[row["name"]], 0.9, reference=reference, final=float(reference.explained[-1])
-        )
 
 
 GOOD = pl.DataFrame({"spent": [0.0, 1.0], "explained": [0.0, 0.5]})

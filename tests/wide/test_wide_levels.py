@@ -233,23 +233,6 @@ def test_folds_are_scored_as_on_the_whole_gram(monkeypatch, method, weight):
     assert found["columns"].equals(full["columns"])
 
 
-def test_what_is_left_of_the_target_is_what_it_varies_within_levels():
-    """Frisch, Waugh, Lovell: the coefficients beside levels are those of demeaned columns."""
-    table = problem(9)
-    seq = ds.anytime_sequence(
-        table, "y", {**OTHERS, **USER}, always=["user", *NUMBERS], max_groups=7, gram="lazy"
-    )
-    demeaned = table.select(pl.col("y", *NUMBERS) - pl.col("y", *NUMBERS).mean().over("user"))
-    X, y = demeaned.select(NUMBERS).to_numpy(), demeaned["y"].to_numpy()
-    coef, left, *_ = np.linalg.lstsq(X, y, rcond=None)
-    model = seq.at()
-    assert [model.coefficients[name] for name in NUMBERS] == pytest.approx(coef)
-    total = ((table["y"] - table["y"].mean()) ** 2).sum()
-    assert model.r2 == pytest.approx(1 - left[0] / total)
-    each = 1 - (demeaned["y"] ** 2).sum() / total
-    assert seq.r2[1] == pytest.approx(each)
-
-
 @pytest.mark.parametrize("weight", [None, "w"])
 def test_standard_errors_are_those_of_statsmodels(weight):
     table = problem(10)
