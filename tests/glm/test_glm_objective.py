@@ -18,7 +18,6 @@ from dbselect.glm import refits
 from dbselect.glm.held_rows import HeldRows
 from dbselect.record.groups import groups_of
 from dbselect.search import rows as rows_of_search
-from dbselect.selection.backward import backward_search
 from dbselect.selection.criteria import forward_regression
 from dbselect.selection.foba import Share, foba_search
 from dbselect.selection.removal import by_loss
@@ -432,23 +431,6 @@ def test_an_interrupted_search_keeps_its_steps(monkeypatch):
     assert 1 < seq.steps.height < steps.height
     assert actions(seq.steps) == actions(steps)[: seq.steps.height - 1]
     assert len(seq.at().groups) == seq.steps.height - 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ["binomial", "multinomial"])
-def test_backward_elimination_is_that_of_brute_force(family):
-    frame = table(rows=300)
-    groups = {name: [name] for name in COLUMNS}
-    start = dense(frame, family, groups)
-    start.add_all(range(5))
-    expected = traced(
-        lambda record: backward_search(start, groups_of(COLUMNS, groups), by_loss, record), COLUMNS
-    )
-    costs = {name: 0.1 * (1 + number) for number, name in enumerate(COLUMNS)}
-    assert ds.backward(objective_of(frame, family, groups), costs=costs).spent[-1] == 0
-    seq = ds.backward(objective_of(frame, family, groups))
-    assert actions(seq.steps.filter(pl.col("step") == 0).vstack(seq.steps[6:])) == expected
-    assert len(seq.at(size=3).groups) == 3
 
 
 def test_the_omp_rule_follows_the_whitened_gradient():

@@ -1,6 +1,5 @@
 """Sequences of generalised linear models against refits, score tests and the linear search."""
 
-import itertools
 import warnings
 from types import SimpleNamespace
 
@@ -208,26 +207,6 @@ def test_gradient_rules_are_those_of_the_definition(rule):
         held.append(best)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", ["fr", "score", "omp", "omp-unwhitened", "omp-single"])
-def test_names_of_classes_change_nothing(rule):
-    rng = np.random.default_rng(11)
-    for _ in range(8):
-        X = rng.standard_normal((300, 6))
-        eta = X @ rng.standard_normal((6, 3)) * 0.4
-        classes = (eta + rng.gumbel(size=eta.shape)).argmax(axis=1)
-        groups = {"a": ["c0", "c1"], "b": ["c2", "c3"], "c": ["c4"], "d": ["c5"]}
-        table = pl.DataFrame({f"c{j}": X[:, j] for j in range(6)})
-        orders, scores = [], []
-        for names in itertools.permutations("xyz"):
-            named = table.with_columns(y=pl.Series([names[k] for k in classes]))
-            seq = ds.anytime_sequence(named, "y", groups, family="multinomial", rule=rule)
-            orders.append([step.group for step in seq.records])
-            scores.append([step.score for step in seq.records])
-        assert all(order == orders[0] for order in orders)
-        np.testing.assert_allclose(scores, [scores[0]] * len(scores), rtol=SCORE)
-
-
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
 @pytest.mark.parametrize("scale", [True, False])
 @pytest.mark.parametrize("rule", ["fr", "omp", "omp-unwhitened", "omp-single"])
@@ -295,36 +274,6 @@ def test_passes_are_those_of_the_newton_steps_and_stated():
         for k in (1, 2, 3)
     )
     assert seq.passes_made < cold
-
-
-def test_rule_fr_makes_one_pass_a_step_more_for_all_its_refits():
-    source = Counted(table())
-    cheap = ds.anytime_sequence(table(), "binomial", GROUPS, family="binomial", rule="score")
-    exact = ds.anytime_sequence(source, "binomial", GROUPS, family="binomial", rule="fr")
-    assert exact.passes_made == source.reads
-    assert (np.diff(exact.passes) <= np.diff(cheap.passes).max() + 1).all()
-
-
-def test_a_group_that_adds_nothing_costs_no_pass():
-    frame = table().with_columns(copy=pl.col("a") * 2)
-    groups = {"a": ["a"], "copy": ["copy"]}
-    seq = ds.anytime_sequence(frame, "binomial", groups, family="binomial", rule="score")
-    assert seq.passes[2] == seq.passes[1]
-    assert seq.useful.tolist() == [True, True, False]
-    assert seq.aliased == ("copy",)
-
-
-def test_rows_with_a_missing_value_are_left_out_of_every_fit():
-    frame = table().with_columns(
-        c=pl.when(pl.int_range(pl.len()) % 7 == 0).then(None).otherwise("c")
-    )
-    used = frame.filter(pl.col("c").is_not_null())
-    for rule in ("fr", "score"):
-        found = search(frame, "binomial", rule)
-        expected = search(used, "binomial", rule)
-        assert (found.rows, found.skipped) == (used.height, frame.height - used.height)
-        assert found.steps["group"].equals(expected.steps["group"])
-        np.testing.assert_allclose(found.deviance, expected.deviance, rtol=1e-12)
 
 
 @pytest.mark.parametrize("policy", ["mean", "indicator", {"c": "mean"}])

@@ -143,21 +143,6 @@ def test_a_prefix_is_judged_as_its_model_alone(name):
                 assert one[column][0] == pytest.approx(found[column][step], rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", list(TARGETS))
-def test_the_choice_has_the_lowest_error(name):
-    found = cross_validated(name)
-    error = "deviance" if name in FAMILIES else "mse"
-    assert found.best[error].item() == found.table[error].min()
-    other = "mse" if name in FAMILIES else "deviance"
-    assert found.table[other].null_count() == found.table.height
-    has_classes = name in ("binomial", "multinomial")
-    assert (found.table["accuracy"].null_count() == 0) == has_classes
-    model = found.model("best")
-    held = found.best["step"].item()
-    assert len(model.groups) == held
-
-
 def test_a_result_that_is_no_sequence_is_judged_by_its_model():
     found = ds.greedy(TRAIN, "binomial", GROUPS, k=2, family="binomial")
     assert ds.evaluate(found, TEST).equals(ds.evaluate(found.model, TEST))

@@ -285,16 +285,6 @@ def test_rows_of_the_source_that_cannot_be_predicted_are_counted(tmp_path):
     assert "No row of the source, of 400 read, has" in report(seq, tmp_path, source=nothing)
 
 
-def test_rows_left_out_are_told_with_their_columns(tmp_path):
-    whole = table().select(a="x", b="noise", y="y")
-    frame = whole.with_row_index("n").with_columns(
-        a=pl.when(pl.col("n") != 0).then("a"), b=pl.when(pl.col("n") > 1).then("b")
-    )
-    text = report(ds.anytime_sequence(frame.drop("n"), "y"), tmp_path)
-    assert "398 rows were used and 2 left out" in text
-    assert Page(text).with_head("rows without a value") == [["b", "2"], ["a", "1"]]
-
-
 def test_segments_have_a_row_and_a_curve_each(tmp_path):
     frame = table().select("x", "noise", "y").with_columns(part=pl.Series(["p", "q"] * 200))
     grams = ds.gram_by(frame, by=["part"])
@@ -306,15 +296,6 @@ def test_segments_have_a_row_and_a_curve_each(tmp_path):
         assert row[0] == key
         assert float(row[-3]) == pytest.approx(own.r2[-1], rel=5e-3)
         assert row[-2] == ", ".join(own.at().groups)
-
-
-def test_held_out_rows_are_told_step_by_step(tmp_path):
-    frame = table().select("x", "noise", "logs", "y")
-    cv = ds.cross_validate(frame, "y", "anytime_sequence", folds=4)
-    seq = ds.anytime_sequence(frame, "y")
-    steps = data_of(report(seq, tmp_path, held_out=cv))["steps"]
-    assert [one["held"] for one in steps] == pytest.approx(cv.table["r2"].to_list())
-    assert [one["error"] for one in steps] == pytest.approx(cv.table["r2_std_error"].to_list())
 
 
 def test_the_python_of_the_page_finds_the_same_again(tmp_path):

@@ -1,6 +1,5 @@
 """Fits of named columns, and summaries: statsmodels on the rows, exact rational solutions."""
 
-import json
 import warnings
 from fractions import Fraction
 
@@ -81,22 +80,6 @@ def test_models_without_rows_left_have_estimates_only(rows, exact):
     assert found.select("std_error", "statistic", "p_value").null_count().row(0) == (3, 3, 3)
 
 
-def test_constant_column_through_the_origin_is_the_intercept():
-    frame = table(np.random.default_rng(4)).with_columns(one=pl.lit(1.0))
-    centred = ds.fit(frame, "y", ["a", "b"]).summary()
-    through = ds.fit(frame, "y", ["one", "a", "b"], intercept=False).summary()
-    for name in ("estimate", "std_error", "statistic"):
-        np.testing.assert_allclose(through[name], centred[name], rtol=1e-10)
-
-
-def test_model_predicts_what_statsmodels_predicts():
-    frame = table(np.random.default_rng(5))
-    for intercept in (True, False):
-        model = ds.fit(frame, "y", ["d", "b"], intercept=intercept)
-        expected = refit(frame, ["d", "b"], None, intercept).fittedvalues
-        np.testing.assert_allclose(frame.select(p=model.expr())["p"], expected, rtol=1e-11)
-
-
 def test_source_of_any_kind_gives_the_same_model(as_any_source):
     frame = table(np.random.default_rng(6)).drop("w")
     model = ds.fit(as_any_source(frame), "y", ["a", "c"])
@@ -105,18 +88,6 @@ def test_source_of_any_kind_gives_the_same_model(as_any_source):
         [model.intercept, *model.coefficients.values()], expected, rtol=1e-10
     )
     assert (model.groups, model.spent) == (["a", "c"], 2.0)
-
-
-def test_gram_a_record_and_an_array_are_sources():
-    frame = table(np.random.default_rng(7))
-    gram = ds.gram(frame)
-    model = ds.fit(gram, "y", ["a", "b"])
-    assert ds.fit(gram.to_struct(), "y", ["a", "b"]) == model
-    array = frame.select("a", "y", "b").to_numpy()
-    for exact in (False, True):
-        found = ds.fit(array, "y", ["a", "y", "b"], exact=exact)
-        assert list(found.coefficients) == ["a", "b"]
-        assert found.coefficients == pytest.approx(model.coefficients, rel=1e-12)
 
 
 @pytest.mark.parametrize("exact", [False, True])
@@ -186,15 +157,6 @@ def test_prefixes_of_nearly_dependent_columns_keep_the_digits_of_the_gram():
         assert model.coefficients == pytest.approx(exact.coefficients, rel=1e-13)
 
 
-def test_nearly_dependent_columns_are_named():
-    rng = np.random.default_rng(12)
-    a, noise, y = rng.normal(size=(3, 50))
-    frame = pl.DataFrame({"a": a, "b": a + 2e-6 * noise, "y": y})
-    with pytest.warns(ds.errors.ConditionWarning, match="condition number") as caught:
-        ds.fit(frame, "y")
-    assert caught[0].filename == __file__
-
-
 def test_summary_of_a_chosen_model_warns():
     frame = table(np.random.default_rng(13)).drop("w")
     seq = ds.anytime_sequence(frame, "y", always=["a"])
@@ -217,13 +179,6 @@ def test_summary_of_columns_that_could_not_be_others_does_not_warn():
         assert seq.at(budget=2.0).summary().height == 3
         assert seq.at().summary().height == 5
         assert ds.fit(frame, "y", ["b"]).summary().height == 2
-
-
-def test_stored_sequence_can_be_summarised():
-    frame = table(np.random.default_rng(15)).drop("w")
-    seq = ds.anytime_sequence(frame, "y")
-    again = ds.results.Sequence.from_struct(json.loads(json.dumps(seq.to_struct())))
-    assert again.at().summary().equals(seq.at().summary())
 
 
 def test_models_that_know_no_rows_are_refused():

@@ -4,6 +4,7 @@ import numpy as np
 import polars as pl
 import pytest
 import reference
+from predicting import in_polars, in_python
 from problems import Problem, random_problem
 from reference import Table
 
@@ -127,6 +128,17 @@ def test_a_budget_gives_the_largest_model_of_a_whole_elimination():
     for held in range(len(order)):
         cost = sum(problem.costs[name] for name in order[held:])
         assert set(sequence.at(budget=cost).groups) == set(order[held:])
+
+
+def test_what_an_elimination_gave_back_last_is_bought_next():
+    problem = random_problem(np.random.default_rng(5))
+    sequence = ds.backward(problem.gram, "y", groups=problem.names, costs=problem.costs)
+    whole = len(problem.groups)
+    removed = [name[1:] for name in trace_of(sequence)[whole:]]
+    rows = problem.table.frame.head(len(removed))
+    for door in (in_python, in_polars):
+        found = door(None, sequence, rows, budget=sequence.spent[whole + 1 :].tolist())
+        assert found["next_group"].to_list() == removed
 
 
 @pytest.mark.parametrize("seed", range(6))

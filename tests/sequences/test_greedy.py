@@ -85,18 +85,6 @@ def test_steps_have_the_documented_schema_and_start_without_features(sizes):
     assert seq.at(0).intercept == pytest.approx(weighted_mean, rel=40 * EPS)
 
 
-@pytest.mark.parametrize("rows", [5, 12, 40])
-@pytest.mark.parametrize("asked", [{}, {"ridge": 1e-8}, {"ridge": 2.0}])
-@rules
-def test_explained_never_falls_nor_leaves_the_unit_interval(rule, asked, rows):
-    rng = np.random.default_rng(12)
-    problem = random_problem(rng, rows=rows, **asked)
-    steps = problem.sequence(rule=rule).steps
-    assert (steps["explained"].diff().drop_nulls() >= -EPS).all()
-    assert steps["explained"].is_between(0, 1 + rounding(problem.table)).all()
-    assert steps["r2"].is_between(0, 1 + rounding(problem.table)).all()
-
-
 @rules
 def test_steps_after_the_target_is_explained_are_listed_but_not_useful(rule):
     rng = np.random.default_rng(13)
@@ -187,15 +175,6 @@ def test_columns_in_no_group_are_unused():
     assert not set(left_out) & set(seq.at().columns)
     assert_equals_brute_force(smaller, "fr")
     assert problem.sequence().unused == ()
-
-
-def test_search_starts_anew_on_each_call():
-    rng = np.random.default_rng(23)
-    problem = random_problem(rng)
-    gram = problem.gram
-    first, second = (ds.anytime_sequence(gram, "y", problem.names) for _ in range(2))
-    assert_frame_equal(first.steps, second.steps, check_exact=True)
-    np.testing.assert_array_equal(first.coef, second.coef)
 
 
 def test_record_and_table_give_the_sequence_of_their_gram():

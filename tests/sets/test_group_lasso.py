@@ -1,6 +1,5 @@
 """The group lasso against its optimality conditions, other solvers and closed forms."""
 
-import itertools
 import os
 from dataclasses import replace
 from functools import partial
@@ -23,7 +22,6 @@ from penalties import (
 )
 from problems import Problem, random_problem, rounding
 from reference import Table
-from sklearn.linear_model import lars_path
 
 import dbselect as ds
 from dbselect.problem.calls import group_lasso, group_lasso_path
@@ -109,43 +107,6 @@ def test_path_starts_at_the_least_penalty_that_gives_zeros_and_falls_by_one_fact
     np.testing.assert_allclose(path.penalties, largest * np.array([1, 0.1, 0.01, 0.001]))
     assert not path.coef[0].any()
     assert path_of(problem, n_lambda=2, lambda_min_ratio=1 - 1e-6).coef[1].any()
-
-
-def lars_steps(X: np.ndarray, y: np.ndarray) -> list[tuple[str, str]]:
-    """Return what comes and goes at the corners of the lasso's path, by LARS.
-
-    What is not 0 at the end of a piece came at its begin, what is 0 there went at its end.
-    """
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    held = lars_path(X, y - y.mean(), method="lasso")[2].T != 0
-    return [
-        ("add" if now[j] else "remove", f"x{j}")
-        for before, now in itertools.pairwise(held)
-        for j in [*np.flatnonzero(~before & now), *np.flatnonzero(before & ~now)]
-    ]
-
-
-@pytest.mark.slow
-def test_steps_of_single_columns_are_those_of_lars_with_its_removals():
-    removals = 0
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        X = rng.standard_normal((30, 3)) @ rng.standard_normal((3, 8))
-        X += 0.4 * rng.standard_normal((30, 8))
-        y = X @ rng.standard_normal(8) + 0.3 * rng.standard_normal(30)
-        path = group_lasso_path(
-            Table(X, y).frame.drop("w"), "y", n_lambda=3000, lambda_min_ratio=1e-4
-        )
-        found = path.steps
-        assert found["penalty"].is_sorted(descending=True)
-        assert found["cost"].unique().to_list() == [1.0]
-        expected = lars_steps(X, y)
-        steps = found.select("action", "group").rows()
-        # LARS goes on to no penalty at all.
-        assert steps == expected[: len(steps)]
-        assert len(steps) >= len(expected) - 2
-        removals += sum(action == "remove" for action, _ in steps)
-    assert removals >= 3
 
 
 @kinds

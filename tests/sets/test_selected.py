@@ -1,7 +1,5 @@
 """Selected: what it passes on from its model, what it costs, and limits of the baselines."""
 
-from itertools import permutations
-
 import numpy as np
 import polars as pl
 import pytest
@@ -115,36 +113,6 @@ def test_baselines_take_the_best_of_what_fits(method, seed):
                 assert list(found.chosen) == expected
                 assert found.spent == pytest.approx(sum(costs[names[a]] for a in expected))
                 assert found.diagnostics.value == pytest.approx(found.explained, abs=1e-12)
-
-
-def test_a_budget_met_to_the_last_digit_is_met():
-    problem = random_problem(np.random.default_rng(0))
-    costs = dict.fromkeys(problem.names, 0.1)
-    found = ds.greedy(problem.gram, "y", problem.names, costs, k=6, budget=0.3)
-    assert len(found.groups) == 3
-
-
-@pytest.mark.slow
-def test_random_choice_takes_any_order_of_what_fits_equally_often():
-    frame = pl.DataFrame(np.random.default_rng(1).normal(size=(30, 4)), schema=[*"abcy"])
-    gram = ds.gram(frame)
-    costs = {"a": 3.0, "b": 1.0, "c": 1.0}
-    draws = 3000
-    # In a random order of all three, each is taken that still fits.
-    options = {"k": 2, "budget": 3.5}
-    counts = {}
-    for seed in range(draws):
-        held = ds.reference.random_k(gram, "y", None, costs, seed=seed, **options).chosen
-        counts[held] = counts.get(held, 0) + 1
-    shares = {}
-    for order in permutations(range(3)):
-        held = tuple(
-            by_definition(ds.reference.random_k, None, [3.0, 1.0, 1.0], 2, 3.5, [], order=order)
-        )
-        shares[held] = shares.get(held, 0) + 1 / 6
-    assert counts.keys() == shares.keys()
-    for held, share in shares.items():
-        assert abs(counts[held] / draws - share) < 4 * np.sqrt(share * (1 - share) / draws)
 
 
 @baselines
@@ -279,16 +247,6 @@ def test_other_objectives_have_candidates_and_no_model(method):
             method(cover, k=2, always=["x0"])
 
 
-def test_cross_validation_scores_the_model_and_gives_it_back():
-    frame = random_problem(np.random.default_rng(5)).table.frame.drop("w")
-    folds = ds.gram_by(frame, fold=3)
-    costs = {name: 2.0 for name in frame.columns if name != "y"}
-    found = ds.cross_validate(folds, "y", "greedy", {"k": [1, 2]}, costs=costs)
-    assert found.scores["spent"].unique().sort().to_list() == [2.0, 4.0]
-    assert isinstance(found.model("best"), ds.results.Model)
-    assert ds.cross_validate(folds, "y", "greedy", {"k": [2]}, budget=1.0).model().spent == 1.0
-
-
 # Options
 
 
@@ -309,9 +267,6 @@ def test_a_family_needs_rows(method, asked):
         method(frame, "y", **asked, sede=1)
 
 
-LIMITS = {"max_columns": 2, "max_groups": 2}
-
-
 def test_a_limit_without_a_default_has_to_be_given():
     problem = ds.Problem(table(rows=60), "y")
     with pytest.raises(ds.errors.OptionError, match="dash needs option 'k'"):
@@ -320,13 +275,3 @@ def test_a_limit_without_a_default_has_to_be_given():
         problem.sght(max_columns=2)
     with pytest.raises(ds.errors.ArgumentError, match=r"similarity is 1\.0; it must lie"):
         problem.coverage(similarity=1.0)
-
-
-def test_polars_takes_costs_where_python_does():
-    frame = random_problem(np.random.default_rng(5)).table.frame.drop("w")
-    costs = dict.fromkeys((name for name in frame.columns if name != "y"), 3.0)
-    gram = pl.struct(pl.all()).dbselect.gram().dbselect
-    plain = frame.select(gram.dash("y", 2)).item()
-    priced = frame.select(gram.dash("y", 2, costs=costs)).item()
-    assert (plain["spent"], priced["spent"]) == (2.0, 6.0)
-    assert {**priced, "spent": 2.0} == plain

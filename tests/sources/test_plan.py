@@ -2,8 +2,6 @@
 
 import itertools
 import pickle
-import subprocess
-import sys
 from fractions import Fraction
 
 import numpy as np
@@ -123,26 +121,6 @@ def test_a_state_keeps_what_a_record_rounds():
     plan = ds.io.plan_gram(rows.schema)
     found = plan.finish(plan.partial(rows.slice(at, 1)) for at in range(len(values)))
     assert abs(Fraction(float(found.comoment[0, 0])) - expected) < Fraction(SAME) * expected
-
-
-@pytest.mark.system
-def test_a_part_made_in_another_process_is_as_good():
-    rows = table().select(["x", "flag"])
-    plan = ds.io.plan_gram(rows.schema)
-    code = (
-        "import pickle, sys\n"
-        "plan, rows = pickle.loads(sys.stdin.buffer.read())\n"
-        "sys.stdout.buffer.write(plan.partial(rows))"
-    )
-    sent = pickle.dumps((plan, rows.slice(100)))
-    done = subprocess.run([sys.executable, "-c", code], input=sent, capture_output=True, check=True)
-    assert_same(plan.finish([plan.partial(rows.slice(0, 100)), done.stdout]), ds.gram(rows))
-
-
-def test_no_rows_give_an_empty_gram():
-    plan = ds.io.plan_gram({"x": pa.float64(), "y": pa.int8()})
-    assert plan.finish([]).rows == plan.finish([plan.partial([])]).rows == 0
-    assert ds.io.plan_gram({"x": pa.float64(), "k": pa.int8()}, by=["k"]).finish([]).is_empty()
 
 
 def test_parts_take_what_engines_make_of_one_type():

@@ -110,12 +110,6 @@ def test_a_store_is_refreshed_by_the_workers(table, frame, tmp_path):
     assert_same(store.total(), ds.gram(here, asked["columns"]))
 
 
-@pytest.mark.far
-def test_levels_and_curves_are_learnt_on_the_workers(table, frame):
-    asked = ["kind.of", "site"], {"a": ("spline", 5), "far": ("poly", 2)}
-    assert ds.terms(table, *asked) == ds.terms(frame, *asked)
-
-
 def test_a_search_and_its_model_score_in_spark(table, frame):
     found = ds.anytime_sequence(table, "y")
     assert (
@@ -144,31 +138,6 @@ def test_passes_of_a_family_run_on_the_workers(table, frame):
         ds.fit(rows, "kind.of", **asked, family="binomial") for rows in (table, frame)
     )
     assert found.classes == expected.classes
-
-
-@pytest.mark.far
-def test_folds_judge_models_of_a_family(table, frame):
-    asked = {
-        "folds": 2,
-        "family": "poisson",
-        "groups": {"a": ["a"], "flag": ["flag"]},
-        "max_groups": 1,
-    }
-    found, expected = (
-        ds.cross_validate(rows, "n", "anytime_sequence", **asked).table["deviance"]
-        for rows in (table, frame)
-    )
-    np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-@pytest.mark.far
-def test_single_rows_come_through_the_driver_with_a_warning(table, frame):
-    with pytest.warns(
-        ds.errors.DriverWarning, match="all pass through the driver; take a sample"
-    ) as told:
-        found = ds.a_optimal(table, ["a", "far"], 3)
-    assert found is not None
-    assert told[0].filename == __file__
 
 
 @pytest.mark.far
@@ -257,26 +226,6 @@ def test_what_a_caller_asks_wrongly_is_refused_before_any_task(table, path):
         ds.errors.ArgumentError, match="source is a DataFrame, and on= is for Parquet"
     ):
         ds.gram(table, on=table.sparkSession)
-
-
-def test_names_with_dots_are_predicted_from(spark):
-    rows = pl.DataFrame({"a.b": [1.0, 2.0, 4.0], "y": [1.0, 3.0, 3.0]})
-    model = ds.fit(rows, "y")
-    frame = spark.createDataFrame(rows.rows(), ["a.b", "y"]).coalesce(1)
-    with pytest.warns(ds.errors.DriverWarning):
-        found = model.predict(frame)
-    np.testing.assert_allclose(found, model.predict(rows), rtol=1e-12)
-
-
-@pytest.mark.far
-def test_a_file_that_went_away_is_told(spark, path, tmp_path):
-    copy = Path(shutil.copy(path / "part-0.parquet", tmp_path / "rows.parquet"))
-    rows = spark.read.parquet(str(copy))
-    copy.unlink()
-    with pytest.raises(
-        ds.errors.SourceError, match=r"^Spark cannot read the table: (?!An error|.*awaitResult)"
-    ):
-        ds.gram(rows, ["a"])
 
 
 @pytest.mark.far

@@ -214,11 +214,6 @@ def test_what_rows_must_not_have_is_refused(warehouse, values, words):
         assert ds.gram(left).rows == 1
 
 
-def test_a_missing_value_of_policy_error_is_refused(pair):
-    with pytest.raises(ds.errors.DataError, match=r"column 'y' is missing in \d+ rows"):
-        ds.gram(pair[0], ["x", "y"], null_policy="error")
-
-
 @pytest.mark.system
 def test_nan_is_missing_and_infinite_numbers_of_postgresql_are_found():
     with opened("postgres") as warehouse:

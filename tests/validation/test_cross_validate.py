@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from sklearn.base import BaseEstimator
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics import mean_squared_error, r2_score
 from sklearn.model_selection import PredefinedSplit
@@ -47,53 +46,6 @@ def fitted(X: np.ndarray, y: np.ndarray, ridge: float) -> Any:
     scaler = StandardScaler().fit(X)
     model = Ridge(alpha=ridge * len(X), solver="svd") if ridge else LinearRegression()
     return scaler, model.fit(scaler.transform(X), y)
-
-
-class Prefix(BaseEstimator):
-    """Step `step` of a sequence found on the training rows, fitted by scikit-learn."""
-
-    def __init__(self, step: int, rule: str, ridge: float) -> None:
-        self.step, self.rule, self.ridge = step, rule, ridge
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> "Prefix":
-        table = pl.DataFrame(X, FEATURES).with_columns(y=y)
-        seq = ds.anytime_sequence(table, "y", GROUPS, COSTS, rule=self.rule, ridge=self.ridge)
-        names = [name for group in seq.steps["group"][1 : self.step + 1] for name in GROUPS[group]]
-        self.at_ = [FEATURES.index(name) for name in names]
-        self.scaler_, self.model_ = fitted(X[:, self.at_], y, self.ridge)
-        return self
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        if self.scaler_ is None:
-            return np.full(len(X), self.model_)
-        return self.model_.predict(self.scaler_.transform(X[:, self.at_]))
-
-
-@pytest.mark.slow
-def test_a_grid_over_rule_ridge_and_length_scores_as_scikit_learn_does():
-    frame = rows_of(0)
-    grid = {"rule": ["fr", "omp-single"], "ridge": [0.0, 0.03, 1.0]}
-    found = ds.cross_validate(
-        records(frame), "y", "anytime_sequence", grid, groups=GROUPS, costs=COSTS
-    )
-    assert found.table.height == 2 * 3 * 5
-    X, y = frame.select(FEATURES).to_numpy(), frame["y"].to_numpy()
-    for row in found.table.iter_rows(named=True):
-        truth = sklearn_cross_validate(
-            Prefix(row["step"], row["rule"], row["ridge"]), X, y, cv=split(frame),
-            scoring=("r2", "neg_mean_squared_error"),
-        )  # fmt: skip
-        point = {name: row[name] for name in ("rule", "ridge", "step")}
-        folds = found.scores.filter(**point)
-        assert folds["fold"].to_list() == [0, 1, 2, 3, 4]
-        for name, scores in (
-            ("r2", truth["test_r2"]),
-            ("mse", -truth["test_neg_mean_squared_error"]),
-        ):
-            np.testing.assert_allclose(folds[name], scores, **CLOSE)
-            np.testing.assert_allclose(row[name], scores.mean(), **CLOSE)
-            error = scores.std(ddof=1) / np.sqrt(5)
-            np.testing.assert_allclose(row[f"{name}_std_error"], error, **CLOSE)
 
 
 #: Each method with options, and whether what it finds is fitted by least squares anew.

@@ -149,20 +149,6 @@ def test_a_stream_is_judged_but_beside_an_offset_of_classes():
         ds.evaluate(seq, pa.RecordBatchReader.from_stream(test))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-def test_engines_agree(family, connection, tmp_path):
-    frame = rows(3)
-    seq = search(frame[:200], family)
-    test = frame[200:]
-    expected = ds.evaluate(seq, test)
-    arrow = test.to_arrow()
-    test.write_parquet(tmp_path / "test.parquet")
-    relation = connection.from_arrow(arrow)
-    for source in (arrow, test.lazy(), tmp_path / "test.parquet", relation):
-        assert_frame_equal(ds.evaluate(seq, source), expected, rel_tol=1e-9, abs_tol=1e-11)
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rows_that_lack_a_column_judge_no_prefix(family):
     frame = rows(4)
@@ -184,14 +170,6 @@ def test_of_equal_probabilities_the_first_class_is_foreseen():
     halves = pl.DataFrame({"x": [0, 1, 2, 3], "y": [0, 1, 1, 0]})
     seq = ds.anytime_sequence(halves, "y", family="binomial")
     assert ds.evaluate(seq, halves)["accuracy"][0] == 0.5
-
-
-def test_a_model_without_columns_is_judged():
-    frame = rows(5)
-    seq = search(frame[:200], "binomial")
-    none = seq.at(budget=0.0)
-    expected = ds.evaluate(seq, frame[200:])
-    assert ds.evaluate(none, frame[200:])["deviance"][0] == pytest.approx(expected["deviance"][0])
 
 
 @pytest.mark.slow
@@ -233,19 +211,6 @@ def test_a_table_judges_a_linear_sequence_as_its_gram_does(target):
         assert_frame_equal(ds.evaluate(seq, test, weight=weight), expected)
     with pytest.raises(ds.errors.ArgumentError, match="a Gram has its weights already"):
         ds.evaluate(seq, ds.gram(test), weight="w")
-
-
-def test_a_table_with_missing_values_judges_indicators():
-    frame = rows(8).select("gaussian", "a", "c", "d")
-    holed = frame.with_columns(
-        pl.when(pl.int_range(pl.len()) % 4 > 0).then("a"),
-        pl.when(pl.int_range(pl.len()) % 6 > 0).then("c"),
-    )
-    train, test = holed[:200], holed[200:]
-    seq = ds.anytime_sequence(train, "gaussian", null_policy={"a": "indicator"})
-    assert "a.missing" in seq.columns
-    expected = ds.evaluate(seq, ds.gram(test, null_policy={"a": "indicator"}))
-    assert_frame_equal(ds.evaluate(seq, test), expected)
 
 
 def test_sequences_of_a_family_are_compared_on_rows():
