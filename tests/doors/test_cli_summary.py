@@ -65,15 +65,6 @@ def test_robust_errors_are_those_of_python(path, flags, options, capsys):
     assert told["f_test"] is None
 
 
-def test_dependent_columns_are_told(path, capsys):
-    assert main(["summary", str(path), "--target", "y", "--columns", "a", "b", "twice"]) == 0
-    printed = capsys.readouterr().out
-    assert "Dependent on others: twice." in printed
-    assert "condition number inf" not in printed
-    assert printed.count(" inf ") == 1
-    assert ", p < 0.001; condition number " in printed
-
-
 @pytest.mark.parametrize(
     ("flags", "words"),
     [

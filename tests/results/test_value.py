@@ -55,20 +55,6 @@ def test_next_value_is_the_gain_of_the_decision_by_the_formula_and_by_simulation
     assert np.mean([name == "bc"[one] for name, one in zip(named, single, strict=True)]) > 0.9
 
 
-def test_two_tests_may_pay_only_together():
-    # A row far from the threshold: one test can hardly move it across, both can.
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(20_000, 2))
-    frame = pl.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": X.sum(axis=1)})
-    predictor = ds.Problem(ds.gram(frame), "y", costs={"a": 0.011, "b": 0.011}).predictor()
-    s, m = np.array([1.0, 2.0]) ** 0.5, -2.0
-    alone, both = s * norm.pdf(m / s) + m * norm.cdf(m / s) - [0.011, 0.022]
-    assert alone < 0 < both
-    found = predictor.predict({}, accept_above=2.0)
-    assert found["next_value"] == pytest.approx(both, rel=0.1)
-    assert predictor.predict({}, 0.011, accept_above=2.0)["next_group"] is None
-
-
 def optimum(cells, y, prices, worth, above):
     """Return the best net of all policies on equally likely cells of binary groups."""
 

@@ -52,15 +52,6 @@ def suppressed(seed):
     return pl.DataFrame(columns | {"y": a + b + 0.1 * rng.normal(size=80)})
 
 
-def test_what_greedy_search_misses_is_found():
-    for seed in range(5):
-        gram = ds.gram(suppressed(seed))
-        names = [name for name in gram.columns if name != "y"]
-        best = max(combinations(names, 2), key=lambda two: ds.fit(gram, "y", list(two)).r2)
-        assert "both" in ds.greedy(gram, "y", k=2).groups
-        assert sorted(ds.exchange(gram, "y", k=2).groups) == sorted(best) == ["a", "b"]
-
-
 def test_a_sequence_is_polished_at_a_size_and_within_a_budget():
     gram = ds.gram(suppressed(0))
     seq = ds.anytime_sequence(gram, "y")

@@ -120,12 +120,6 @@ def test_draws_depend_on_the_seed_and_not_on_how_the_rows_come(tmp_path):
     assert grams_of(ds.io.resample(frame, records=3, seed=2))[0].weight != expected[0].weight
 
 
-def test_more_records_leave_the_first_as_they_are():
-    few, many = (grams_of(ds.io.resample(table(), records=count)) for count in (2, 7))
-    for one, other in zip(few, many, strict=False):
-        assert_same(one, other)
-
-
 def test_blocks_have_the_rows_in_order_however_they_come():
     whole = pa.table({"x": range(1000)})
     for size in (1, 7, 250, 1000, 4000):
@@ -158,23 +152,6 @@ def test_parts_are_drawn_whole():
             assert_same(gram, replace(sum(repeated), rows=gram.rows))
     by_fold = ds.io.resample(ds.gram_by(frame, fold=5), records=2)
     assert by_fold.columns == ["record", "gram"]
-
-
-def test_categories_and_missing_values_are_those_of_gram():
-    rng = np.random.default_rng(1)
-    frame = pl.DataFrame(
-        {
-            "x": pl.Series([None if i % 9 == 0 else float(i) for i in range(200)]),
-            "k": rng.choice(["red", "green", "blue"], 200),
-            "y": rng.normal(size=200),
-        }
-    )
-    one = grams_of(ds.io.resample(frame, records=2, kind="halves"))
-    assert_same(one[0] + one[1], ds.gram(frame))
-    marked = ds.io.resample(frame, records=2, kind="halves", null_policy="indicator")
-    assert_same(sum(grams_of(marked)), ds.gram(frame, null_policy="indicator"))
-    with pytest.raises(ds.errors.DataError, match="x"):
-        ds.io.resample(frame, records=2, null_policy="error")
 
 
 def test_each_record_has_the_means_of_its_own_draws():

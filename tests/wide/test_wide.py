@@ -68,16 +68,6 @@ def test_dependent_equal_and_constant_columns(small_batches, seed):
     both(frame, "y", {"a": ["x0", "x1", "x3"], "b": ["x2", "x4"], "c": ["x5", "x6"], "d": ["x7"]})
 
 
-def test_ties_go_to_the_group_named_first(small_batches):
-    H = np.array([[1.0]])
-    for _ in range(4):
-        H = np.block([[H, H], [H, -H]])
-    frame = pl.DataFrame(H[:, 1:], schema=[f"x{j}" for j in range(15)])
-    frame = frame.with_columns(y=pl.Series(H[:, 1:].sum(axis=1)))
-    wide = both(frame, "y")
-    assert wide.groups.names == [f"x{j}" for j in range(15)]
-
-
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("policy", ["skip", "mean", "indicator", {"*": "mean", "x1": "indicator"}])
 @pytest.mark.parametrize("pieces", [1 << 22, 90])
@@ -303,24 +293,6 @@ def test_what_the_data_forbid_is_an_error(change, error, words):
 def test_what_a_wide_search_cannot_do_is_said_before_it_reads(method, options, words):
     with pytest.raises(ds.errors.ArgumentError, match=words):
         method(iter(()), "y", **options)
-
-
-def test_an_unknown_target_is_told_before_rows_are_read():
-    frame = pl.LazyFrame({"x": [1.0], "y": [1.0]}).map_batches(lambda _: pytest.fail("was read"))
-    with pytest.raises(
-        ds.errors.ColumnError, match="target names unknown column 'yy'; there is 'y'"
-    ):
-        ds.anytime_sequence(frame, "yy", gram="lazy")
-
-
-def test_a_gram_is_no_wide_table():
-    gram = ds.gram(pl.DataFrame({"x": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 2.5]}))
-    with pytest.raises(
-        ds.errors.ArgumentError, match="gram is 'lazy'; source is a whole Gram: leave gram out"
-    ):
-        ds.anytime_sequence(gram, "y", gram="lazy")
-    with pytest.raises(ds.errors.ArgumentError, match="it must be one column here"):
-        ds.anytime_sequence(pl.DataFrame({"x": [1.0], "y": [1.0]}), ["y"], gram="lazy")
 
 
 @pytest.mark.slow

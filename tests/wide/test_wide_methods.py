@@ -42,18 +42,6 @@ def test_what_foba_gives_back_is_that_of_the_full_gram(seed, backward):
     assert wide.scans <= 1 + len(set(wide.steps["group"]))
 
 
-def test_foba_with_dependent_columns_is_that_of_the_full_gram():
-    table = stand_ins(4).with_columns(
-        twice=2 * pl.col("x0"), both=pl.col("x1") - pl.col("x2"), one=pl.lit(1.0)
-    )
-    groups = {
-        "a": ["pair0", "one"], "b": ["pair1", "twice"], "c": ["both", "x3"], "d": ["x0", "x1"],
-        "e": ["x2"], "f": ["x4", "x5"], "g": ["x6"],
-    }  # fmt: skip
-    both(table, "y", groups, method=ds.foba, weight="w", nu=0.9)
-    both(table, "y", groups, method=ds.foba, weight="w", nu=0.9, max_steps=4)
-
-
 def test_a_wide_foba_is_stored_and_gone_on_with(tmp_path):
     table = stand_ins(5)
     found = ds.foba(table, "y", weight="w", epsilon=1e-3, gram="lazy")
@@ -63,13 +51,6 @@ def test_a_wide_foba_is_stored_and_gone_on_with(tmp_path):
     more = ds.anytime_sequence(table, "y", weight="w", max_groups=9, resume=again)
     assert isinstance(more, ds.results.WideSequence)
     assert more.groups.names[: len(again.at().groups)] == again.at().groups
-
-
-def test_weights_of_foba_on_a_gram_are_those_of_the_table():
-    table = stand_ins(6)
-    weighted = ds.foba(table, "y", weight="w", epsilon=1e-3)
-    of_gram = ds.foba(ds.gram(table, weight="w"), "y", epsilon=1e-3)
-    pl.testing.assert_frame_equal(weighted.steps, of_gram.steps, rel_tol=1e-9)
 
 
 def both_dash(source: Any, *given: Any, **options: Any) -> ds.results.Selected[ds.results.Model]:
@@ -193,12 +174,6 @@ def test_a_stream_that_can_be_read_only_once_is_refused_with_the_way_out(name, k
         ds.errors.SourceError, match=r"only once.*give a table, a relation or a file"
     ):
         CALLS[name](stream)
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_a_gram_is_no_wide_table(name):
-    with pytest.raises(ds.DbselectError, match="Gram"):
-        CALLS[name](ds.gram(stand_ins(1)))
 
 
 def peak_of(columns: int, run: Any) -> int:

@@ -340,16 +340,3 @@ def test_two_fields_of_entries_are_one_too_many():
     table = table.append_column("more", table["x"])
     with pytest.raises(ds.errors.ArgumentError, match="two fields of entries, 'x' and 'more'"):
         ds.anytime_sequence(table, "y", gram="lazy")
-
-
-@pytest.mark.parametrize("form", [as_map, as_list])
-def test_other_entries_are_judged_by_what_is_predicted_of_their_rows(form):
-    (X, rest), (more, other) = problem(11), problem(12)
-    wide = ds.anytime_sequence(form(X, rest), "y", max_groups=5, ridge=0.1, gram="lazy")
-    full = ds.anytime_sequence(
-        dense(X, rest), "y", {name: [name] for name in wide.groups.names}, ridge=0.1
-    )
-    judged, expected = ds.evaluate(wide, form(more, other)), ds.evaluate(full, dense(more, other))
-    for name in ("explained", "r2", "mse"):
-        np.testing.assert_allclose(judged[name], expected[name], atol=1e-12)
-    assert ds.evaluate(wide.at(), form(more, other)).columns == ["spent", "r2", "mse"]
