@@ -1,7 +1,6 @@
 """Sequences of generalised linear models against refits, score tests and the linear search."""
 
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
@@ -11,7 +10,6 @@ from problems import in_passes
 from test_glm import FAMILIES, Counted, design, table
 
 import dbselect as ds
-from dbselect.glm.newton import PassRequest, best_of
 
 #: The information behind a score is of the last pass, which the last step left: at its
 #: tolerance of 1e-8 of the deviance the predictors moved by at most some 1e-4.
@@ -126,35 +124,6 @@ def test_refits_are_given_up_only_of_groups_that_cannot_win(budget):
             left -= costs[best]
     assert len(held) >= 3
     assert ("x8" in held) == (budget is None)
-
-
-def test_no_pass_is_made_once_the_best_fit_is_done_and_no_other_can_win():
-    def fitting(*stages: tuple[float, float]):
-        for sure, hoped in stages[:-1]:
-            yield PassRequest(None, None, sure, hoped)
-        return SimpleNamespace(explained=stages[-1][0])
-
-    reads: list[int] = []
-
-    def read(asks: list[PassRequest]) -> list[object]:
-        reads.append(len(asks))
-        return [object() for _ in asks]
-
-    fittings = [
-        fitting((0.0, 0.4), (0.5, 0.0)),
-        fitting((0.0, 0.4), (0.1, 0.05), (0.3, 0.0)),
-        fitting((0.0, 0.4), (0.2, 0.06), (0.3, 0.0)),
-    ]
-    # The second may gain 0.2 more; the third as well, at half the price.
-    fits, explained = best_of(fittings, read, lambda n, reached: reached / [1.0, 1.0, 0.5][n])
-    assert reads == [3, 1]
-    assert (sorted(fits), explained.tolist()) == ([0, 2], [0.5, 0.1, 0.3])
-    fits, _ = best_of(
-        [fitting((0.0, 1.0), (0.9, 0.0)), fitting((0.0, 1.0), (0.1, 0.1), (0.9, 0))],
-        read,
-        lambda _, reached: reached,
-    )
-    assert (reads, sorted(fits)) == ([3, 1, 2], [0])
 
 
 @pytest.mark.parametrize("family", ["binomial", "poisson"])

@@ -433,13 +433,6 @@ def test_an_interrupt_waits_for_the_end_of_an_import():
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-def test_a_sequence_is_its_steps():
-    sequence = ds.anytime_sequence(numbers("a", "b", "y"), "y")
-    assert len(sequence) == sequence.steps.height == 3
-    assert list(sequence) == sequence.steps.to_dicts()
-    assert sequence.to_pandas().equals(sequence.steps.to_pandas())
-
-
 def test_a_perfect_fit_has_no_errors_to_believe():
     frame = numbers("a", "b").with_columns(y=2 * pl.col("a") - pl.col("b"))
     with pytest.warns(ds.errors.PerfectFitWarning, match="explain the target exactly"):

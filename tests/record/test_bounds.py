@@ -14,8 +14,6 @@ from problems import EPS, Problem, random_problem, rounding
 from reference import Subsets, Table
 
 import dbselect as ds
-from dbselect._native import check_moments
-from dbselect.errors import RecordError
 from dbselect.selection.criteria import RULES
 
 rules = pytest.mark.parametrize("rule", list(RULES))
@@ -208,20 +206,6 @@ def test_dependence_within_a_group_costs_no_guarantee():
         expected = problem.sequence(rule=rule).guarantee().steps
         found = doubled.sequence(rule=rule).guarantee().steps
         assert_frame_equal(found, expected, rel_tol=0, abs_tol=2 * rounding(problem.table))
-
-
-@rules
-def test_factor_compares_with_the_cost_of_the_prefix_unless_told(rule):
-    problem = random_problem(np.random.default_rng(7))
-    seq = problem.sequence(rule=rule)
-    steps = seq.guarantee().steps
-    assert steps.columns == ["step", "spent", "factor"]
-    assert steps["spent"].to_list() == seq.spent.tolist()
-    for step in range(1, len(seq.spent)):
-        same = seq.guarantee(float(seq.spent[step])).steps["factor"][step]
-        assert steps["factor"][step] == pytest.approx(same, rel=4 * EPS)
-    if rule != "doubling":
-        np.testing.assert_allclose(steps["factor"][1:], 1 - np.exp(-seq.guarantee().gamma))
 
 
 def test_guarantee_is_refused_for_an_order_that_no_rule_made():
@@ -438,36 +422,3 @@ def test_doubling_promises_nothing_of_more_sets_than_can_be_tried():
     rng = np.random.default_rng(0)
     frame = pl.DataFrame(rng.normal(size=(60, 12)), schema=[*"abcdefghijk", "y"])
     assert ds.anytime_sequence(frame, "y", rule="doubling").guarantee().doubling is None
-
-
-#: How far above the bound rounding may lift a comoment.
-ROUNDING = 1e-4
-
-
-def test_the_first_one_is_found():
-    rng = np.random.default_rng(0)
-    kinds = set()
-    for _ in range(100):
-        width = int(rng.integers(1, 9))
-        A = rng.standard_normal((12, width))
-        comoment = A.T @ A
-        for i, j in rng.integers(width, size=(rng.integers(0, 4), 2)):
-            comoment[i, j] *= rng.uniform(0.5, 4) if i != j else 1
-            comoment[j, i] = comoment[i, j]
-        bound = np.sqrt(np.outer(np.diagonal(comoment), np.diagonal(comoment)))
-        beyond = [
-            (i, j)
-            for i in range(width)
-            for j in range(i)
-            if abs(comoment[i, j]) > bound[i, j] * (1 + ROUNDING)
-        ]
-        names = [f"x{j}" for j in range(width)]
-        moments = (names, 12, 12.0, *np.zeros((2, width)), comoment)
-        if beyond:
-            i, j = beyond[0]
-            with pytest.raises(RecordError, match=f"of columns 'x{j}' and 'x{i}', which vary so"):
-                check_moments(*moments)
-        else:
-            check_moments(*moments)
-        kinds.add(not beyond)
-    assert kinds == {True, False}

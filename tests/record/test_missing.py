@@ -81,13 +81,6 @@ def test_a_mapping_gives_columns_policies_of_their_own(as_source):
     assert found.missing == holes_of(table)
 
 
-def test_a_column_that_no_policy_names_is_skipped():
-    table = typed(np.random.default_rng(3))
-    found = ds.gram(table.frame, table.names, null_policy={"ratio": "mean"})
-    policies = ["mean" if name == "ratio" else "skip" for name in table.names]
-    assert_gram(found, *by_hand(table.names, table.X, policies))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mean", "indicator"])
 def test_every_source_fills_group_by_group(as_any_source, policy):
@@ -125,18 +118,6 @@ def test_an_error_names_the_first_column_and_its_rows(as_source, read):
         ds.errors.DataError, match=rf"'demo.age' is missing in {rows} rows; null_policy"
     ):
         read(as_source(table.frame), columns=columns, null_policy=policy)
-
-
-def test_an_error_is_none_where_nothing_is_missing(as_source):
-    table = typed(np.random.default_rng(6))
-    found = ds.gram(as_source(table.frame), ["y"], null_policy="error")
-    assert_gram(found, ["y"], table.take(["y"]))
-    assert found.missing == {}
-
-
-def test_skipped_rows_are_counted_by_column(as_source):
-    table = typed(np.random.default_rng(7))
-    assert ds.gram(as_source(table.frame), table.names, "weight").missing == holes_of(table)
 
 
 @pytest.mark.parametrize("policy", ["skip", "error", "mean", "indicator"])
@@ -436,18 +417,6 @@ def test_a_lazy_frame_gives_the_record_that_gram_gives(policy):
     np.testing.assert_allclose(lazy.collect()["gram"][0]["mean"], found.mean, rtol=1e-12)
 
 
-@pytest.mark.parametrize("source", ["aggregate", "batches"])
-def test_sql_and_python_agree_by_group(source):
-    table = typed(np.random.default_rng(18))
-    region = table.frame["region"].to_numpy()
-    with ds.connect() if source == "aggregate" else duckdb.connect() as con:
-        relation = con.from_arrow(table.frame.to_arrow())
-        found = ds.gram_by(relation, ["region"], table.names, null_policy="mean")
-    for key, record in found.rows():
-        X = by_hand(table.names, table.X[region == key], ["mean"] * len(table.names))[1]
-        assert_gram(record, table.names, X)
-
-
 @pytest.mark.parametrize(
     ("policy", "error", "words"),
     [
@@ -558,25 +527,6 @@ def test_a_target_that_is_its_mean_where_it_is_missing_is_refused(sparse, connec
     there = sparse.drop_nulls("y")
     own, expected = (ds.gram(there, null_policy=p) for p in ("mean", {"y": "skip", "*": "mean"}))
     assert ds.fit(own, "y").coefficients == pytest.approx(ds.fit(expected, "y").coefficients)
-
-
-def test_segments_whose_target_is_zeros_say_so(sparse, connection):
-    frame = pl.concat([sparse.drop_nulls("y").with_columns(k=1), sparse.with_columns(k=2)])
-    grams = ds.gram_by(frame, ["k"], null_policy="indicator")
-    found = ds.anytime_sequence_by(grams, "y")
-    assert found["sequence"].list.len().to_list() == [5, 0]
-    assert found["status"][0] is None
-    assert "'y' is 0 in rows where it is missing" in found["status"][1]
-    connection.register("t", frame.to_arrow())
-    rows = connection.execute(
-        """SELECT k, len(anytime_sequence(gram, 'y')), gram_check(gram, 'y') FROM (
-             SELECT k, gram_missing({'y': y, 'a': a, 'b': b, 'c': c, 'd': d}) AS gram
-             FROM t GROUP BY k) ORDER BY k"""
-    ).fetchall()
-    assert rows == [(1, 5, None), (2, 0, found["status"][1])]
-    folds = ds.gram_by(sparse, fold=3, null_policy="indicator")
-    table = ds.cross_validate(folds, "y", "anytime_sequence").table
-    assert "'y' is 0 in rows where it is missing" in table["reason"].item()
 
 
 def test_nothing_but_an_indicator_follows_a_column_into_its_group():

@@ -206,20 +206,6 @@ def test_given_levels_keep_their_order_and_need_no_second_reading():
     assert_gram(found, ["x", "k.UA", "k.AA", "k.other"], X)
 
 
-def test_a_table_of_nothing_but_categories_has_a_gram():
-    frame = table(np.random.default_rng(4)).select("key", "carrier", "late")
-    whole = frame.drop("key")
-    texts = sorted(ODD, key=lambda text: text.encode())
-    X = np.column_stack(
-        [indicators(frame["carrier"], texts), indicators(frame["late"], [False, True])]
-    )
-    names = [*(f"carrier.{text}" for text in texts), "late.false", "late.true"]
-    assert_gram(ds.gram(whole, categories=["carrier", "late"], columns=None), names, X)
-    grouped = ds.gram_by(frame, ["key"], categories=["carrier", "late"])
-    for key, record in grouped.rows():
-        assert_gram(record, names, X[frame["key"].to_numpy() == key])
-
-
 def test_columns_may_name_categories_and_a_category_of_integers_is_no_number():
     frame = table(np.random.default_rng(5))
     named = ds.gram(frame, columns=["y", "hour", "carrier", "x"], categories=["carrier", "hour"])
@@ -256,22 +242,6 @@ def filled(
             made.append(f"{field}.missing")
             columns.append(gaps[:, mine[0]].astype(float))
     return made, np.column_stack(columns)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("weight", [None, "w"])
-@pytest.mark.parametrize("policy", ["mean", "indicator"])
-def test_every_source_fills_categories_as_it_fills_numbers(as_source, policy, weight):
-    frame = table(np.random.default_rng(13))
-    w = np.ones(len(frame)) if weight is None else frame["w"].to_numpy()
-    source = as_source(frame)
-    found = ds.gram(
-        source, NUMBERS, weight, null_policy=policy,
-        **wanted_of(source, frame, categories=CATEGORIES),
-    )  # fmt: skip
-    assert_gram(found, *filled(frame, policy, w, found), w, tolerance=1e-9)
-    counts = {c: frame[c].fill_nan(None).null_count() for c in ("x", "size")}
-    assert found.missing == counts | {c: frame[c].null_count() for c in CATEGORIES}
 
 
 @pytest.mark.parametrize("policy", ["mean", "indicator"])
@@ -484,12 +454,6 @@ def test_terms_survive_json():
     assert ds.gram(frame, terms=again).columns == ds.gram(frame, terms=terms).columns
     with pytest.raises(ds.errors.RecordError, match="no record of terms"):
         ds.Terms.from_struct({"categories": [{"column": "k"}], "bases": []})
-
-
-def test_an_empty_table_has_no_levels():
-    frame = table(np.random.default_rng(17)).clear()
-    found = ds.gram(frame, ["y"], categories=CATEGORIES)
-    assert (found.columns, found.rows) == (["y"], 0)
 
 
 @pytest.mark.slow

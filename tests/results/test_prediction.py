@@ -480,24 +480,6 @@ def test_a_budget_for_each_row_may_be_missing():
             seq.predict(rows, budget)
 
 
-def test_columns_that_were_made_already_may_be_those_of_a_prefix(connection):
-    rng = np.random.default_rng(6)
-    frame = pl.DataFrame({"x": rng.normal(size=90), "k": rng.choice(["u", "v", "w"], 90)})
-    frame = frame.with_columns(y=pl.col("x") ** 2 + 3 * pl.col("x") + (pl.col("k") == "u"))
-    terms = ds.terms(frame, ["k"], {"x": ("poly", 2)})
-    groups = {"line": ["x.poly1"], "curve": ["x.poly2"], "u": ["k.u"], "others": ["k.v", "k.w"]}
-    seq = ds.anytime_sequence(ds.gram(frame, terms=terms), "y", groups)
-    made = terms.transform(frame).drop("x", "k", "y")
-    whole = assert_all_doors(connection, seq, made)
-    np.testing.assert_allclose(whole["prediction"], seq.predict(frame), **SAME)
-    order = seq.steps["group"].to_list()[1:]
-    assert order[:2] == ["line", "curve"]
-    found = assert_all_doors(connection, seq, made.select("x.poly1"), budget=1)
-    np.testing.assert_allclose(found["prediction"], seq.predict(frame, 1), **SAME)
-    with pytest.raises(ds.DbselectError, match=r"the rows lack column 'x\.poly2'"):
-        assert_all_doors(connection, seq, made.drop("x.poly2"))
-
-
 def test_a_level_not_seen_is_an_error_where_a_prefix_is_tried_that_reads_it(connection):
     frame = categories().select("k", "x", "y")
     seq = ds.anytime_sequence(frame, "y", costs={"k": 2.0, "x": 1.0})

@@ -360,23 +360,6 @@ def test_only_other_dialects_need_sqlglot(monkeypatch):
 # Arrays
 
 
-def test_array_columns_are_found_by_name():
-    rng = np.random.default_rng(13)
-    problem = random_problem(rng)
-    table, seq = problem.table, problem.sequence()
-    order = rng.permutation(table.X.shape[1])
-    names = [table.names[j] for j in order]
-    for budget in seq.spent.tolist():
-        truth = seq.at(budget)
-        found = seq.predict(table.X[:, order], budget, columns=names)
-        assert_predicts(pl.Series(found), truth, table.names, table.X)
-        default = seq.predict(
-            table.X[:, [table.names.index(name) for name in seq.columns]], budget=budget
-        )
-        np.testing.assert_allclose(default, found, rtol=1e-12)
-    assert seq.predict(np.empty((0, len(names))), columns=names).shape == (0,)
-
-
 @pytest.mark.parametrize(
     ("X", "columns", "kind", "message"),
     [

@@ -146,23 +146,6 @@ def test_one_response_in_a_list_is_that_response(seed, asked):
     pl.testing.assert_series_equal(listed.steps["gain"], alone.steps["gain"], abs_tol=20 * EPS)
 
 
-def test_the_unit_of_a_response_counts_only_where_nothing_is_scaled():
-    responses = random_responses(3)
-    rescaled = replace(responses, Y=responses.Y * [1.0, 1e9, 1e-9])
-    expected = responses.search().steps
-    found = rescaled.search().steps
-    assert found["group"].to_list() == expected["group"].to_list()
-    np.testing.assert_allclose(found["explained"], expected["explained"], rtol=1e-9)
-    raw, one = (
-        rescaled.search(scale=False),
-        ds.anytime_sequence(
-            rescaled.gram, "y1", rescaled.problem.names, rescaled.problem.costs, scale=False
-        ),
-    )
-    assert raw.steps["group"].to_list() == one.steps["group"].to_list()
-    np.testing.assert_allclose(raw.explained, one.explained, rtol=1e-9)
-
-
 def test_limits_and_forced_groups_are_those_of_one_response():
     responses = random_responses(1)
     assert (
@@ -336,17 +319,6 @@ def test_expressions_and_sql_give_a_struct_of_predictions():
     without = found.predict(with_null, budget=6.0)  # by the means, as all columns are missing
     np.testing.assert_allclose(without[0], responses.Y.mean(axis=0), rtol=1e-12)
     np.testing.assert_allclose(without[1:], expected[1:], rtol=1e-12)
-
-
-def test_the_summary_has_the_tests_of_each_response():
-    responses = random_responses(2)
-    model = responses.search(always=list(responses.problem.groups)).at()
-    table = model.summary()
-    assert table["response"].unique(maintain_order=True).to_list() == responses.names
-    for name in responses.names:
-        alone = ds.fit(responses.gram, name, model.columns).summary()
-        own = table.filter(response=name).drop("response")
-        assert_frame_equal(own, alone, rel_tol=1e-9)
 
 
 # Other rows

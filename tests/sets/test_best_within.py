@@ -86,13 +86,6 @@ def test_columns_that_depend_on_others_change_nothing(seed, ridge):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_more_columns_than_rows(seed):
-    problem = random_problem(np.random.default_rng(seed), sizes=(2, 3, 2, 1, 2, 4), rows=9)
-    for budget in budgets(problem):
-        check(problem, budget)
-
-
-@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("always", [("g4",), ("g5", "g0")])
 def test_groups_of_always_are_in_every_set_and_count(seed, always):
     problem = random_problem(np.random.default_rng(seed))

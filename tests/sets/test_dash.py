@@ -310,19 +310,6 @@ def test_a_literal_run_guesses_by_the_printed_grid(monkeypatch):
     assert found.diagnostics.value == max(run.objective.value for run in ends)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("k", "least"), [(10, 0.97), (25, 0.97), (50, 0.99)])
-def test_five_samples_come_near_greedy_on_the_published_design(k, least):
-    shares = []
-    for seed in range(10):
-        gram = published(seed + 50)
-        model = ds.dash(gram, "y", k=k, seed=seed)
-        shares.append(model.explained / ds.greedy(gram, "y", k=k).explained)
-        assert model.explained >= ds.reference.top_k(gram, "y", k=k).explained - 1e-12
-        assert model.diagnostics.rounds <= k
-    assert np.median(shares) >= least
-
-
 def test_literally_a_run_may_end_with_fewer():
     """Of values 1/2, 1/4, ... two pass the filter, (1 + eps/2) t / k = 0.24; k is four."""
     k = 4

@@ -622,13 +622,6 @@ def test_mistakes_are_told_in_a_sentence(ask, words):
         ask()
 
 
-def test_a_budget_needs_no_target():
-    score = score_of(len)
-    assert ds.best_within(score, budget=3).groups == ds.best_within(score, None, 3).groups
-    with pytest.raises(ArgumentError, match="budget is None; it must be a number >= 0"):
-        ds.best_within(score)
-
-
 def test_every_public_name_works_or_refuses_in_a_sentence(tmp_path):
     X, y = table()
     score = ds.objectives.Score.of(LinearRegression(), X, y, groups=GROUPS, costs=COSTS)
@@ -730,15 +723,6 @@ def test_a_cache_that_cannot_be_written_costs_no_answer(tmp_path):
         seq = ds.anytime_sequence(score)
     assert len(told) == 1
     assert len(seq.records) == 5
-
-
-def test_limits_hold_beside_a_diversity():
-    columns = np.eye(5, dtype=bool)
-    found = ds.greedy(
-        score_of(R2()), k=3, max_queries=8, diversity=ds.objectives.Coverage(columns, 0.1)
-    )
-    assert found.diagnostics.stop is Stop.QUERIES
-    assert 0 < len(found.chosen) <= 3
 
 
 @pytest.mark.parametrize("kind", ["numbers", "classes"])

@@ -8,7 +8,6 @@ import duckdb
 import numpy as np
 import polars as pl
 import polars.testing
-import pyarrow as pa
 import pytest
 from predicting import (
     CLOSE,
@@ -34,7 +33,6 @@ from sklearn.preprocessing import (
 import dbselect as ds
 from dbselect.doors.cli import main
 from dbselect.record.steps import SEQUENCE_DTYPE
-from dbselect.results.store import write_sequences
 
 LEVELS = ["a", "it's", 'q"', "b\nc", "x.y", "", "a level of more than twelve bytes", "é\\", "%s{}"]
 POLICIES = ["skip", "mean", "indicator"]
@@ -401,18 +399,6 @@ def test_a_table_is_judged_with_the_terms_of_the_sequence():
         np.testing.assert_allclose(own["r2"], seq.r2, atol=1e-9)
 
 
-def test_a_gram_with_other_levels_is_judged_with_the_mean_effect():
-    frame = pl.DataFrame({"k": list("aabbcc"), "y": [0.0, 1, 2, 3, 4, 5]})
-    seq = ds.anytime_sequence(frame.head(4), "y")
-    with pytest.warns(
-        ds.errors.UnknownLevelWarning, match=r"33.33% of the rows have a level of 'k'"
-    ):
-        judged = ds.evaluate(seq, ds.gram(frame))
-    predicted = np.array([0.5, 0.5, 2.5, 2.5, 1.5, 1.5])  # means by level, and of all levels
-    np.testing.assert_allclose(seq.predict(frame, handle_unknown="mean"), predicted)
-    np.testing.assert_allclose(judged["mse"][-1], ((frame["y"] - predicted) ** 2).mean())
-
-
 def test_models_of_a_family_read_text_as_categories(connection):
     frame = table(np.random.default_rng(15)).drop_nulls().select("k", "day", "x", "y")
     frame = frame.with_columns(flag=(pl.col("y") > pl.col("y").median()).cast(pl.Int8)).drop("y")
@@ -538,17 +524,6 @@ def test_a_column_that_ends_in_missing_is_itself(own_marks, connection):
         np.testing.assert_allclose(values, truth, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("family", ["gaussian", "binomial"])
-def test_others_judge_a_column_that_ends_in_missing_by_itself(own_marks, family):
-    frame = own_marks[0].drop("hole").with_columns(y=(pl.col("y") > 0).cast(float))
-    other = frame.rename({"foo.missing": "bar"})
-    judged = [
-        ds.evaluate(ds.anytime_sequence(table[:50], "y", family=family), table[50:]).drop("group")
-        for table in (frame, other)
-    ]
-    polars.testing.assert_frame_equal(*judged)
-
-
 def test_what_is_missing_beside_a_column_that_ends_so_is_missing(own_marks):
     frame, truth = own_marks
     table = frame.drop("hole")
@@ -585,36 +560,3 @@ def test_whole_numbers_beyond_doubles_are_levels_of_their_own(connection):
     wider = "SELECT anytime_predict(sequence_, {'k': k::HUGEINT}).prediction FROM rows_, sequences"
     found = [value for (value,) in connection.execute(f"{wider} ORDER BY row_").fetchall()]
     np.testing.assert_allclose(found, frame["y"], rtol=1e-6)
-
-
-@pytest.mark.parametrize(("budget", "shown"), [(-1.0, "-1"), (float("nan"), "NaN")])
-def test_a_budget_that_is_none_is_an_error(connection, budget, shown):
-    frame = pl.DataFrame({"x": [0.0, 1.0, 2.0], "y": [0.0, 2.0, 4.0]})
-    seq = ds.anytime_sequence(ds.gram(frame), "y")
-    message = f"budget is {shown}; it must be a number >= 0"
-    with pytest.raises(duckdb.Error, match=message):
-        in_sql(connection, seq, frame, budget=[budget] * 3)
-    with pytest.raises(pl.exceptions.ComputeError, match=message):
-        in_polars(None, seq, frame, budget=[budget] * 3)
-    unlimited = in_sql(connection, seq, frame, budget=[None] * 3)
-    assert unlimited["prediction"].to_list() == pytest.approx(frame["y"].to_list())
-
-
-def test_a_join_predicts_with_the_sequence_of_each_row(connection):
-    frame = table(np.random.default_rng(3), 6000).drop_nulls().select("k", "x", "y")
-    frame = frame.with_columns(g=pl.int_range(pl.len()) % 3)
-    grams = [ds.gram(frame.filter(g=g), columns=["k", "x", "y"]) for g in range(3)]
-    sequences = [ds.anytime_sequence(gram, "y") for gram in grams]
-    connection.register("joined", frame.with_row_index("row_").to_arrow())
-    lists = pa.table({"g": [0, 1, 2], "sequence": write_sequences(sequences)})
-    connection.register("lists", lists)
-
-    query = (
-        "SELECT row_, anytime_predict(sequence, r).prediction FROM joined r JOIN lists USING (g)"
-    )
-    rows = connection.execute(f"{query} ORDER BY row_").fetchall()
-    expected = np.empty(frame.height)
-    for g, sequence in enumerate(sequences):
-        own = frame["g"].to_numpy() == g
-        expected[own] = sequence.predict(frame.filter(g=g))
-    np.testing.assert_allclose([value for _, value in rows], expected, **SAME)

@@ -154,16 +154,6 @@ def test_a_cut_is_a_frame_of_grams(store, year):
                  .select("x", "z", "carrier", "y")))  # fmt: skip
 
 
-def test_folds_keep_keys_together(store, year):
-    store.refresh(year, by=["day", "origin"])
-    folds = store.folds(3, seed=4)
-    wanted = year.group_by(pl.col("day").dbselect.fold(3, 4).alias("fold")).len()
-    skipped = ds.gram(year.select("x", "z", "carrier", "y")).skipped
-    assert folds["gram"].struct.field("rows").sum() + skipped == year.height
-    assert set(folds["fold"]) == set(wanted["fold"])
-    assert ds.cross_validate(folds, "y", "fit").scores.height > 0
-
-
 def test_folds_have_the_means_of_all_as_those_of_the_table(tmp_path):
     rng = np.random.default_rng(5)
     x, z, noise = rng.normal(size=(3, 120))

@@ -337,16 +337,6 @@ def test_a_function_of_the_user_is_a_method():
     )
 
 
-def test_values_that_are_not_plain_are_shown_as_text():
-    frame = rows_of(20)
-    grid = {"groups": [GROUPS, None], "ridge": np.array([0, 1]), "max_groups": [1, None]}
-    found = ds.cross_validate(records(frame), "y", "anytime_sequence", grid)
-    assert found.table.schema["groups"] == pl.String
-    assert found.table["groups"].unique().sort().to_list() == [None, repr(GROUPS)]
-    assert found.table.schema["ridge"] == found.table.schema["max_groups"] == pl.Int64
-    assert len(found.grid) == 8
-
-
 FOLDS = records(rows_of(21))
 
 

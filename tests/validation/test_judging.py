@@ -298,14 +298,6 @@ def test_evaluate_refuses_what_it_cannot_judge():
         ds.evaluate(seq, 3)
 
 
-def test_a_record_judges_as_its_gram_does():
-    problem = problem_of(5)
-    seq, gram = problem.sequence(), problem.gram
-    assert_frame_equal(ds.evaluate(seq, gram.to_struct()), ds.evaluate(seq, gram))
-    by_record, by_gram = (ds.compare({"fr": seq}, data=one) for one in (gram.to_struct(), gram))
-    assert_frame_equal(by_record.table, by_gram.table)
-
-
 # Several sequences
 
 
