@@ -26,10 +26,7 @@ def path(tmp_path):
 
 @pytest.mark.parametrize(
     ("flags", "options"),
-    [
-        ([], {}),
-        (["--weight", "w", "--intercept", "no"], {"weight": "w", "intercept": False}),
-    ],
+    [([], {}), (["--weight", "w", "--intercept", "no"], {"weight": "w", "intercept": False})],
 )
 def test_the_terms_are_those_of_python(path, flags, options, capsys):
     command = ["summary", str(path), "--target", "y", "--columns", "a", "b", *flags]

@@ -25,6 +25,7 @@ from tables import sentence_in_sql
 import dbselect as ds
 from dbselect import _native
 from dbselect.doors.extension import extension_path
+from dbselect.errors import SkippedRowsWarning
 from dbselect.record.gram import RECORD_DTYPE
 from dbselect.results.store import write_sequences
 from dbselect.selection.criteria import RULES
@@ -349,10 +350,7 @@ def test_a_mistake_is_told_as_python_tells_it(raw, wrong):
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (
-            "anytime_sequence(g, 'y', {'rigde': 1})",
-            "unknown option 'rigde'; there is 'ridge'",
-        ),
+        ("anytime_sequence(g, 'y', {'rigde': 1})", "unknown option 'rigde'; there is 'ridge'"),
         (
             "backward(g, 'y', {'colour': NULL})",
             "there is 'groups', 'costs', 'backward', 'max_steps'",
@@ -376,7 +374,7 @@ def test_other_mistakes_are_named(raw, call, words):
 def test_a_record_that_cannot_be_searched_is_an_empty_list_and_says_why(raw):
     frame = table()
     good, constant = ds.gram(frame), ds.gram(frame.with_columns(y=pl.lit(1.0)))
-    with pytest.warns(ds.errors.SkippedRowsWarning):
+    with pytest.warns(SkippedRowsWarning):
         nothing = ds.gram(frame.with_columns(y=pl.lit(None, pl.Float64)))
     stored(raw, good, constant, None, nothing)
     query = "SELECT len(anytime_sequence(g, 'y')), gram_check(g, 'y') FROM grams ORDER BY i"
@@ -396,9 +394,7 @@ def test_predictions_take_a_budget_and_options(raw):
     gram = ds.gram(table())
     stored(raw, gram)
     sequence = ds.anytime_sequence(gram, "y")
-    frame = pl.DataFrame(
-        {"x.a": 1.0, "x.b": 2.0, "kind": "u", "demo": [{"c": 0.5, "d": 0.5}]},
-    )
+    frame = pl.DataFrame({"x.a": 1.0, "x.b": 2.0, "kind": "u", "demo": [{"c": 0.5, "d": 0.5}]})
     (expected,) = sequence.at(2.0).predict(frame)
     for call in (
         f"anytime_predict(anytime_sequence(g, 'y'), {ROW}, 2)",

@@ -10,6 +10,7 @@ from problems import in_passes
 from test_glm import FAMILIES, Counted, design, table
 
 import dbselect as ds
+from dbselect.errors import ArgumentError, ColumnError, SeparationWarning, SourceError
 
 #: The information behind a score is of the last pass, which the last step left: at its
 #: tolerance of 1e-8 of the deviance the predictors moved by at most some 1e-4.
@@ -298,9 +299,7 @@ def test_limits_and_groups_to_take_first_are_kept():
 def test_separated_rows_do_not_end_the_search():
     frame = table().with_columns(sign=pl.col("a") > 0).with_columns(y=pl.col("sign"))
     groups = {"sign": ["sign"], "b": ["b"], "c": ["c"]}
-    with pytest.warns(
-        ds.errors.SeparationWarning, match="from step 1 on, with 'sign', some"
-    ) as caught:
+    with pytest.warns(SeparationWarning, match="from step 1 on, with 'sign', some") as caught:
         seq = ds.anytime_sequence(
             frame, "y", groups, {"sign": 1.0, "b": 9.0, "c": 9.0}, family="binomial", rule="score"
         )
@@ -328,21 +327,17 @@ def test_an_interrupt_ends_with_the_sequence_so_far(rule):
 
 
 REFUSED = [
-    ({"rule": "doubling"}, ds.errors.ArgumentError, "rule is 'doubling'; it must be one of"),
-    ({"c_min": 1.0}, ds.errors.ArgumentError, "rule 'fr' has none, 'doubling' of the linear model"),
-    ({"null_policy": "zero"}, ds.errors.ArgumentError, "null_policy is 'zero'; it must be one of"),
-    ({"family": None}, ds.errors.ArgumentError, "family is None; it must be one of"),
-    (
-        {"family": "gaussian", "tol": 0.1},
-        ds.errors.ArgumentError,
-        "tol is 0.1; the linear model needs",
-    ),
-    ({"family": "multinomial", "offset": "w"}, ds.errors.ArgumentError, "offset is 'w'; added to"),
-    ({"offset": "z"}, ds.errors.ColumnError, "offset names unknown column 'z'"),
-    ({"groups": {"x": ["z"]}}, ds.errors.ColumnError, "unknown column 'z'"),
-    ({"offset": "multinomial"}, ds.errors.ColumnError, "offset 'multinomial' has type"),
-    ({"gram": "lazy"}, ds.errors.ArgumentError, "gram is 'lazy'; rows of the Gram are those of"),
-    ({"always": ["ab"], "budget": 1.0}, ds.errors.ArgumentError, "always costs 2"),
+    ({"rule": "doubling"}, ArgumentError, "rule is 'doubling'; it must be one of"),
+    ({"c_min": 1.0}, ArgumentError, "rule 'fr' has none, 'doubling' of the linear model"),
+    ({"null_policy": "zero"}, ArgumentError, "null_policy is 'zero'; it must be one of"),
+    ({"family": None}, ArgumentError, "family is None; it must be one of"),
+    ({"family": "gaussian", "tol": 0.1}, ArgumentError, "tol is 0.1; the linear model needs"),
+    ({"family": "multinomial", "offset": "w"}, ArgumentError, "offset is 'w'; added to"),
+    ({"offset": "z"}, ColumnError, "offset names unknown column 'z'"),
+    ({"groups": {"x": ["z"]}}, ColumnError, "unknown column 'z'"),
+    ({"offset": "multinomial"}, ColumnError, "offset 'multinomial' has type"),
+    ({"gram": "lazy"}, ArgumentError, "gram is 'lazy'; rows of the Gram are those of"),
+    ({"always": ["ab"], "budget": 1.0}, ArgumentError, "always costs 2"),
 ]
 
 
@@ -362,5 +357,5 @@ def test_what_cannot_be_sequenced_is_refused_before_a_row_is_read(options, error
 
 def test_a_gram_holds_no_rows_to_read_again():
     gram = ds.gram(table(rows=50).drop("multinomial"))
-    with pytest.raises(ds.errors.SourceError, match="source is a Gram"):
+    with pytest.raises(SourceError, match="source is a Gram"):
         ds.anytime_sequence(gram, "binomial", family="binomial")

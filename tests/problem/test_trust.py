@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import dbselect as ds
+from dbselect.errors import DataError, DependenceWarning, RecordError
 from dbselect.record.gram import RECORD_DTYPE
 
 FRAME = pl.DataFrame({"x": [1.0, 2.0, 3.0, 7.0], "y": [1.0, 3.0, 8.0, 9.0]})
@@ -149,7 +150,7 @@ IMPOSSIBLE = [[1.0, 5.0, 1.0], [1.0, -1.1, 1.0], [0.0, 1.0, 1.0], [1e-300, 1e10,
 def test_an_impossible_record_costs_its_own_row_only(comoment, connection):
     bad = SOUND | {"comoment": comoment, "mean": [0.0, 0.0]}
     records = column(SOUND, bad, None)
-    with pytest.raises(ds.errors.RecordError, match=r"no rows can have.*'x' and 'y'"):
+    with pytest.raises(RecordError, match=r"no rows can have.*'x' and 'y'"):
         ds.anytime_sequence(bad, "y")
     check = records.select(pl.col("gram").dbselect.check("y"))["gram"].to_list()
     assert check[0] is None
@@ -180,9 +181,7 @@ def nearly(distance: float) -> pl.DataFrame:
 @pytest.mark.parametrize("distance", [1e-6, 1e-7, 1e-8])
 def test_a_trace_that_explains_the_target_is_told(call, distance):
     frame = nearly(distance)
-    with pytest.warns(
-        ds.errors.DependenceWarning, match=r"column 'x[12]' .*may explain.*exact=True"
-    ):
+    with pytest.warns(DependenceWarning, match=r"column 'x[12]' .*may explain.*exact=True"):
         found = call(frame, "y")
     assert len(found.aliased) == 1
     assert ds.fit(frame, "y", exact=True).r2 > 0.99
@@ -264,7 +263,7 @@ def test_any_size_keeps_its_digits_or_is_told(column, factor, connection):
 @pytest.mark.parametrize("weight", [1e-320, 1e306, 1.7e308])
 def test_weights_that_do_not_add_up_are_to_blame(weight, connection):
     frame = scaled("w", weight)
-    with pytest.raises(ds.errors.DataError, match=r"the weights are too (small|large)"):
+    with pytest.raises(DataError, match=r"the weights are too (small|large)"):
         ds.gram(frame, weight="w")
     connection.register("t", frame.to_arrow())
     with pytest.raises(duckdb.Error, match=r"the weights are too (small|large)"):
@@ -273,9 +272,7 @@ def test_weights_that_do_not_add_up_are_to_blame(weight, connection):
 
 def test_weights_are_named_beside_a_column_that_overflows_by_them():
     frame = scaled("w", 1e300).with_columns(pl.col("x") * 1e6)
-    with pytest.raises(
-        ds.errors.DataError, match=r"'x' and the weights, 1\.0e300 on average, are too large"
-    ):
+    with pytest.raises(DataError, match=r"'x' and the weights, 1\.0e300 on average, are too large"):
         ds.gram(frame, weight="w")
 
 
@@ -300,7 +297,7 @@ THREE = "not three or more together"
 @pytest.mark.parametrize("method", ["anytime_sequence", "foba", "backward"])
 def test_columns_that_agree_by_twos_only_are_refused_by_searches(method, more, connection):
     bad = indefinite(more)
-    with pytest.raises(ds.errors.RecordError, match=THREE):
+    with pytest.raises(RecordError, match=THREE):
         getattr(ds, method)(bad, "y")
     fields = ["columns", "rows", "skipped", "weight", "mean", "comoment"]
     records = column(SOUND, SOUND | {"missing": None, "mean_low": None, "terms": None} | bad)
@@ -317,14 +314,10 @@ def test_columns_that_agree_by_twos_only_are_refused_by_searches(method, more, c
 
 
 @pytest.mark.parametrize(
-    "call",
-    [
-        lambda bad: ds.fit(bad, "y"),
-        lambda bad: ds.best_within(bad, "y", 3.0),
-    ],
+    "call", [lambda bad: ds.fit(bad, "y"), lambda bad: ds.best_within(bad, "y", 3.0)]
 )
 def test_columns_that_agree_by_twos_only_are_refused_by_fits(call):
-    with pytest.raises(ds.errors.RecordError, match=THREE):
+    with pytest.raises(RecordError, match=THREE):
         call(indefinite())
 
 
@@ -357,20 +350,18 @@ def test_what_many_rows_have_is_possible(seed, connection):
 @pytest.mark.parametrize("method", ["anytime_sequence", "foba"])
 def test_a_trace_is_told_of_single_records_and_of_many(method):
     frame = nearly(1e-7).with_columns(pl.col("y") + pl.col("x1"))
-    with pytest.warns(ds.errors.DependenceWarning, match=r"may explain 0\.[45]"):
+    with pytest.warns(DependenceWarning, match=r"may explain 0\.[45]"):
         getattr(ds, method)(frame, "y")
     many = column(SOUND, ds.gram(frame).to_struct())
-    with pytest.warns(ds.errors.DependenceWarning, match=r"columns \['x[12]'\].*fit\(exact=True\)"):
+    with pytest.warns(DependenceWarning, match=r"columns \['x[12]'\].*fit\(exact=True\)"):
         many[1:].select(getattr(pl.col("gram").dbselect, method)("y"))
     if method == "anytime_sequence":
-        with pytest.warns(
-            ds.errors.DependenceWarning, match=r"segments leave out columns \['x[12]'\]"
-        ):
+        with pytest.warns(DependenceWarning, match=r"segments leave out columns \['x[12]'\]"):
             ds.anytime_sequence_by(many[1:], "y")
 
 
 def test_backward_elimination_warns_of_a_trace_before_it_goes():
-    with pytest.warns(ds.errors.DependenceWarning, match="column 'x2' nearly depends"):
+    with pytest.warns(DependenceWarning, match="column 'x2' nearly depends"):
         ds.backward(nearly(1e-7), "y")
 
 
@@ -378,4 +369,4 @@ def test_a_ridge_or_a_full_dependence_is_told_by_none(recwarn):
     many = column(ds.gram(nearly(0.0)).to_struct(), ds.gram(nearly(1e-7)).to_struct())
     ds.anytime_sequence_by(many[:1], "y")
     ds.anytime_sequence_by(many, "y", ridge=1.0)
-    assert not [one for one in recwarn if one.category is ds.errors.DependenceWarning]
+    assert not [one for one in recwarn if one.category is DependenceWarning]

@@ -6,13 +6,7 @@ import polars as pl
 import pytest
 
 from dbselect.record import formulas
-from dbselect.record.formulas import (
-    column,
-    if_finite,
-    kept,
-    plan,
-    translate,
-)
+from dbselect.record.formulas import column, if_finite, kept, plan, translate
 
 FRAME = pl.DataFrame(
     {

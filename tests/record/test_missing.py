@@ -16,6 +16,7 @@ from tables import assert_gram, typed
 
 import dbselect as ds
 from dbselect.doors.cli import main
+from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError
 from dbselect.record.gram import RECORD_DTYPE
 
 #: Values are 1e8 spreads from zero. Deviations from a constant near them are exact, so only
@@ -114,9 +115,7 @@ def test_an_error_names_the_first_column_and_its_rows(as_source, read):
     table = typed(np.random.default_rng(5))
     rows = holes_of(table)["demo.age"]
     columns, policy = ["y", "demo.age", "ratio"], {"*": "error", "ratio": "skip"}
-    with pytest.raises(
-        ds.errors.DataError, match=rf"'demo.age' is missing in {rows} rows; null_policy"
-    ):
+    with pytest.raises(DataError, match=rf"'demo.age' is missing in {rows} rows; null_policy"):
         read(as_source(table.frame), columns=columns, null_policy=policy)
 
 
@@ -360,15 +359,15 @@ def test_imputing_a_constant_far_from_zero_leaves_it_constant():
 
 def test_imputation_refuses_what_does_not_fit():
     a, b = (ds.gram(pl.DataFrame({name: [1.0, None]}), null_policy="indicator") for name in "ab")
-    with pytest.raises(ds.errors.ArgumentError, match="grams is empty"):
+    with pytest.raises(ArgumentError, match="grams is empty"):
         ds.io.impute_mean([])
-    with pytest.raises(ds.errors.ArgumentError, match="grams is a Gram; it must be a list"):
+    with pytest.raises(ArgumentError, match="grams is a Gram; it must be a list"):
         ds.io.impute_mean(a)
-    with pytest.raises(ds.errors.RecordError, match="a gram record must be a mapping"):
+    with pytest.raises(RecordError, match="a gram record must be a mapping"):
         ds.io.impute_mean(pl.DataFrame({"gram": [a.to_struct()]}))
-    with pytest.raises(ds.errors.RecordError, match="unequal columns"):
+    with pytest.raises(RecordError, match="unequal columns"):
         ds.io.impute_mean([a, b])
-    with pytest.raises(ds.errors.ColumnError, match="unknown column 'z'"):
+    with pytest.raises(ColumnError, match="unknown column 'z'"):
         ds.io.impute_mean([a], ["z"])
 
 
@@ -403,7 +402,7 @@ def test_expressions_refuse_missing_values_and_unknown_policies():
     frame = pl.DataFrame({"x": [1.0, None]})
     with pytest.raises(pl.exceptions.ComputeError, match="'x' is missing in 1 rows"):
         frame.select(pl.struct("x").dbselect.gram(null_policy="error"))
-    with pytest.raises(ds.errors.ArgumentError, match="null_policy is 'median'; it must be one of"):
+    with pytest.raises(ArgumentError, match="null_policy is 'median'; it must be one of"):
         pl.struct("x").dbselect.gram(null_policy="median")
 
 
@@ -420,11 +419,11 @@ def test_a_lazy_frame_gives_the_record_that_gram_gives(policy):
 @pytest.mark.parametrize(
     ("policy", "error", "words"),
     [
-        ("median", ds.errors.ArgumentError, r"null_policy is 'median'; it must be one of \['skip'"),
-        (None, ds.errors.ArgumentError, "null_policy is None"),
-        ({"x": "median"}, ds.errors.ArgumentError, "null_policy is 'median'"),
-        ({"q": "mean"}, ds.errors.ColumnError, "null_policy names unknown column 'q'"),
-        ("indicator", ds.errors.ColumnError, r"'x\.missing' has the name of the indicator of 'x'"),
+        ("median", ArgumentError, r"null_policy is 'median'; it must be one of \['skip'"),
+        (None, ArgumentError, "null_policy is None"),
+        ({"x": "median"}, ArgumentError, "null_policy is 'median'"),
+        ({"q": "mean"}, ColumnError, "null_policy names unknown column 'q'"),
+        ("indicator", ColumnError, r"'x\.missing' has the name of the indicator of 'x'"),
     ],
 )
 def test_wrong_policies_are_refused_before_reading(policy, error, words):
@@ -490,9 +489,7 @@ def test_a_target_of_zeros_is_refused_and_its_indicator_explains_nothing(sparse,
         "fit": lambda gram: ds.fit(gram, "y"),
         "fit through the origin": lambda gram: ds.fit(gram, "y", intercept=False),
     }
-    with pytest.raises(
-        ds.errors.DataError, match="'y' is 0 in rows where it is missing; give it null_po"
-    ):
+    with pytest.raises(DataError, match="'y' is 0 in rows where it is missing; give it null_po"):
         every[method](ds.gram(sparse, null_policy="indicator"))
     # A record of SQL has the indicator of every column, also of one that is never missing.
     present = sparse.drop_nulls("y").select(
@@ -510,9 +507,9 @@ def test_a_target_that_is_its_mean_where_it_is_missing_is_refused(sparse, connec
     gram = ds.gram(sparse, null_policy="mean")
     told = f"target 'y' is its mean in {sparse['y'].null_count()} rows where it is missing; give it"
     for call in (ds.fit, ds.anytime_sequence, ds.AnytimePredictor):
-        with pytest.raises(ds.errors.DataError, match=told):
+        with pytest.raises(DataError, match=told):
             call(gram, "y")
-    with pytest.raises(ds.errors.DataError, match=told):
+    with pytest.raises(DataError, match=told):
         ds.fit(gram, "y", intercept=False)
     grams = sparse.select(gram=pl.struct(pl.all()).dbselect.gram(null_policy="mean"))
     assert told in ds.fit_by(grams, "y")["status"].item()
@@ -555,7 +552,7 @@ def test_a_fit_has_the_indicators_of_its_columns(sparse):
 
 
 def test_a_gram_takes_no_policy(sparse):
-    with pytest.raises(ds.errors.ArgumentError, match="null_policy is 'mean'; it is for tables"):
+    with pytest.raises(ArgumentError, match="null_policy is 'mean'; it is for tables"):
         ds.anytime_sequence(ds.gram(sparse), "y", null_policy="mean")
 
 

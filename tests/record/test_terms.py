@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, SplineTrans
 from tables import assert_gram
 
 import dbselect as ds
-from dbselect.errors import RecordError
+from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError
 from dbselect.sources.partial import learn, values
 
 #: Texts that are hard to tell apart, to quote or to hold in a fixed number of bytes.
@@ -426,12 +426,10 @@ def test_new_rows_of_missing_values_are_predicted_by_indicators():
     assert predicted.is_null().to_list() == frame["size"].is_nan().to_list()
     np.testing.assert_allclose(model.predict(made), predicted, rtol=1e-12)
     for wrong in ("mean", "error"):
-        with pytest.raises(
-            ds.errors.ArgumentError, match=f"null_policy is '{wrong}'; new columns take"
-        ):
+        with pytest.raises(ArgumentError, match=f"null_policy is '{wrong}'; new columns take"):
             terms.transform(frame, null_policy=wrong)
     named = frame.with_columns(**{"carrier.missing": 1.0})
-    with pytest.raises(ds.errors.ColumnError, match=r"'carrier.missing', the name of an indicator"):
+    with pytest.raises(ColumnError, match=r"'carrier.missing', the name of an indicator"):
         terms.transform(named, null_policy="indicator")
 
 
@@ -452,7 +450,7 @@ def test_terms_survive_json():
     assert again == terms
     frame = frame.drop("key")
     assert ds.gram(frame, terms=again).columns == ds.gram(frame, terms=terms).columns
-    with pytest.raises(ds.errors.RecordError, match="no record of terms"):
+    with pytest.raises(RecordError, match="no record of terms"):
         ds.Terms.from_struct({"categories": [{"column": "k"}], "bases": []})
 
 
@@ -478,37 +476,29 @@ def test_a_row_of_a_thousand_levels_is_never_built(tmp_path):
 
 
 REFUSED = [
-    ({"categories": ["x"]}, ds.errors.ColumnError, "'x' of type double; it must be text"),
-    ({"categories": ["nobody"]}, ds.errors.ColumnError, "unknown column 'nobody'"),
-    ({"categories": ["carrier", "carrier"]}, ds.errors.ColumnError, "'carrier' twice"),
-    ({"categories": "carrier"}, ds.errors.ArgumentError, "it must be a list"),
-    ({"categories": [3]}, ds.errors.ArgumentError, "categories names 3"),
-    ({"categories": {"carrier": []}}, ds.errors.ArgumentError, "must list levels"),
-    ({"categories": {"carrier": ["a", 1]}}, ds.errors.ArgumentError, "all text, all integers"),
-    ({"categories": {"carrier": ["a", "a"]}}, ds.errors.ArgumentError, "levels must differ"),
-    (
-        {"categories": {"carrier": [1, 2]}},
-        ds.errors.ColumnError,
-        "'carrier' is text; .* are integer",
-    ),
-    ({"categories": {"carrier": ["a\0b"]}}, ds.errors.DataError, "cannot hold a NUL"),
-    ({"categories": ["carrier"], "max_levels": 0}, ds.errors.ArgumentError, "max_levels is 0"),
-    ({"basis": {"x": ("poly", 0)}}, ds.errors.ArgumentError, "degree >= 1"),
-    ({"basis": {"x": ("spline", 2)}}, ds.errors.ArgumentError, "columns >= 3"),
-    ({"basis": {"x": ("fourier", 2)}}, ds.errors.ArgumentError, "fourier"),
-    ({"basis": {"x": 3}}, ds.errors.ArgumentError, "basis gives 3 for 'x'"),
-    ({"basis": ["x"]}, ds.errors.ArgumentError, "it must map columns"),
-    ({"basis": {"carrier": ("poly", 2)}}, ds.errors.ColumnError, "'carrier' of type .* numeric"),
-    ({"basis": {"one": ("poly", 2)}}, ds.errors.DataError, "fewer than two distinct values"),
-    ({"basis": {"far": ("poly", 2)}}, ds.errors.DataError, "'far' has an infinite value"),
-    ({"basis": {"hour": ("poly", 2)}, "categories": ["hour"]}, ds.errors.ColumnError, "both name"),
-    ({"basis": {"clash": ("poly", 2)}}, ds.errors.ColumnError, "'clash.poly1'"),
-    ({"terms": {"k": 1}}, ds.errors.ArgumentError, "must come from ds.terms"),
-    (
-        {"terms": ds.Terms(), "categories": ["carrier"]},
-        ds.errors.ArgumentError,
-        "takes their place",
-    ),
+    ({"categories": ["x"]}, ColumnError, "'x' of type double; it must be text"),
+    ({"categories": ["nobody"]}, ColumnError, "unknown column 'nobody'"),
+    ({"categories": ["carrier", "carrier"]}, ColumnError, "'carrier' twice"),
+    ({"categories": "carrier"}, ArgumentError, "it must be a list"),
+    ({"categories": [3]}, ArgumentError, "categories names 3"),
+    ({"categories": {"carrier": []}}, ArgumentError, "must list levels"),
+    ({"categories": {"carrier": ["a", 1]}}, ArgumentError, "all text, all integers"),
+    ({"categories": {"carrier": ["a", "a"]}}, ArgumentError, "levels must differ"),
+    ({"categories": {"carrier": [1, 2]}}, ColumnError, "'carrier' is text; .* are integer"),
+    ({"categories": {"carrier": ["a\0b"]}}, DataError, "cannot hold a NUL"),
+    ({"categories": ["carrier"], "max_levels": 0}, ArgumentError, "max_levels is 0"),
+    ({"basis": {"x": ("poly", 0)}}, ArgumentError, "degree >= 1"),
+    ({"basis": {"x": ("spline", 2)}}, ArgumentError, "columns >= 3"),
+    ({"basis": {"x": ("fourier", 2)}}, ArgumentError, "fourier"),
+    ({"basis": {"x": 3}}, ArgumentError, "basis gives 3 for 'x'"),
+    ({"basis": ["x"]}, ArgumentError, "it must map columns"),
+    ({"basis": {"carrier": ("poly", 2)}}, ColumnError, "'carrier' of type .* numeric"),
+    ({"basis": {"one": ("poly", 2)}}, DataError, "fewer than two distinct values"),
+    ({"basis": {"far": ("poly", 2)}}, DataError, "'far' has an infinite value"),
+    ({"basis": {"hour": ("poly", 2)}, "categories": ["hour"]}, ColumnError, "both name"),
+    ({"basis": {"clash": ("poly", 2)}}, ColumnError, "'clash.poly1'"),
+    ({"terms": {"k": 1}}, ArgumentError, "must come from ds.terms"),
+    ({"terms": ds.Terms(), "categories": ["carrier"]}, ArgumentError, "takes their place"),
 ]
 
 
@@ -530,27 +520,23 @@ def test_an_infinite_value_of_another_table_has_no_curve(as_source, curve, by):
     terms = ds.terms(pl.DataFrame({"x": np.arange(30.0)}), basis={"x": curve})
     new = pl.DataFrame({"y": [1.0, 2.0, 3.0], "x": [1.0, np.inf, 2.0], "k": [1, 1, 1]})
     read = ds.gram if by is None else functools.partial(ds.gram_by, by=by)
-    with pytest.raises(ds.errors.DataError, match="column 'x' has an infinite value"):
+    with pytest.raises(DataError, match="column 'x' has an infinite value"):
         read(as_source(new), columns=["y"], terms=terms)
 
 
 def test_a_stream_that_cannot_be_read_again_says_what_to_give():
     reader = pl.DataFrame({"k": ["a"]}).to_arrow().to_reader()
-    with pytest.raises(
-        ds.errors.ArgumentError, match=r"read only once; give categories as \{column"
-    ):
+    with pytest.raises(ArgumentError, match=r"read only once; give categories as \{column"):
         ds.gram(reader, categories=["k"])
 
 
 def test_new_rows_of_another_type_are_refused():
     terms = ds.terms(pl.DataFrame({"k": ["a"]}), ["k"])
-    with pytest.raises(
-        ds.errors.ColumnError, match="'k' is integer; the levels of its category are text"
-    ):
+    with pytest.raises(ColumnError, match="'k' is integer; the levels of its category are text"):
         terms.transform(pl.DataFrame({"k": [1]}))
-    with pytest.raises(ds.errors.ArgumentError, match="frame is a dict"):
+    with pytest.raises(ArgumentError, match="frame is a dict"):
         terms.transform({"k": ["a"]})
-    with pytest.raises(ds.errors.ColumnError, match=r"'k.a'"):
+    with pytest.raises(ColumnError, match=r"'k.a'"):
         terms.transform(terms.transform(pl.DataFrame({"k": ["a"]})))
 
 
@@ -573,7 +559,7 @@ def test_pairs_are_the_products_of_scikit_learn():
 def test_a_gram_that_no_memory_holds_is_refused():
     levels = [f"level {j}" for j in range(40_000)] * 2
     table = pl.DataFrame({"k": levels, "m": levels, "x": range(80_000)})
-    with pytest.raises(ds.errors.ArgumentError, match=r"columns are 80,001, whose Gram takes 51"):
+    with pytest.raises(ArgumentError, match=r"columns are 80,001, whose Gram takes 51"):
         ds.gram(table, terms=ds.terms(table, ["k", "m"], max_levels=40_000))
 
 
@@ -591,9 +577,9 @@ def test_a_category_times_a_curve_and_groups_times_groups():
     assert "k.p:x.poly1" not in made.columns
     groups = ds.terms(table, ["k"], interactions={"who": ["k"], "what": ["x", "z"]})
     for asked in (["k", "x"], {"who": ["k"], "what": ["x"]}):
-        with pytest.raises(ds.errors.ColumnError, match="'k', a text; name it among"):
+        with pytest.raises(ColumnError, match="'k', a text; name it among"):
             ds.terms(table, interactions=asked)
-    with pytest.raises(ds.errors.ArgumentError, match="interactions is 3"):
+    with pytest.raises(ArgumentError, match="interactions is 3"):
         ds.terms(table, interactions=3)
     seq = ds.anytime_sequence(table, "y", terms=groups)
     assert {"k", "x", "z", "who:what"} == set(seq.steps["group"].drop_nulls())

@@ -12,6 +12,7 @@ from polars.testing import assert_frame_equal
 from test_results import COSTS, FAMILIES, GROUPS, found, table
 
 import dbselect as ds
+from dbselect.errors import ArgumentError, ColumnError, EngineError
 from dbselect.pages.style import PAGE, TEXT
 
 vl_convert = pytest.importorskip("vl_convert", reason="vl-convert-python draws the pictures")
@@ -244,28 +245,20 @@ def contrast(colour: str, page: str) -> float:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (
-            lambda seq: seq.plot(held_out=3),
-            ds.errors.ArgumentError,
-            "held_out is a int; it must be what",
-        ),
+        (lambda seq: seq.plot(held_out=3), ArgumentError, "held_out is a int; it must be what"),
         (
             lambda seq: seq.plot(held_out=pl.DataFrame({"x": [1]})),
-            ds.errors.ArgumentError,
+            ArgumentError,
             r"held_out has x, and lacks step, spent, r2; it must be what cross_validate",
         ),
         (
             lambda seq: seq.plot(held_out=seq),
-            ds.errors.ArgumentError,
+            ArgumentError,
             "whose r2 is that of the rows it was searched on",
         ),
-        (lambda seq: seq.gram.plot(most=1), ds.errors.ArgumentError, "most is 1; .* from 2 to 70"),
-        (lambda seq: seq.gram.plot({"a": ["q"]}), ds.errors.ColumnError, "unknown column 'q'"),
-        (
-            lambda seq: seq.plot(bound="no"),
-            ds.errors.ArgumentError,
-            "bound is 'no'; it must be True or",
-        ),
+        (lambda seq: seq.gram.plot(most=1), ArgumentError, "most is 1; .* from 2 to 70"),
+        (lambda seq: seq.gram.plot({"a": ["q"]}), ColumnError, "unknown column 'q'"),
+        (lambda seq: seq.plot(bound="no"), ArgumentError, "bound is 'no'; it must be True or"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(call, error, message):
@@ -275,7 +268,5 @@ def test_what_cannot_be_drawn_is_refused(call, error, message):
 
 def test_without_altair_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "altair", None)
-    with pytest.raises(
-        ds.errors.EngineError, match=r"pictures need altair: pip install 'dbselect\[plot\]'"
-    ):
+    with pytest.raises(EngineError, match=r"pictures need altair: pip install 'dbselect\[plot\]'"):
         found("linear").plot()

@@ -12,6 +12,7 @@ from problems import EPS, random_problem
 from sqlglot import exp
 
 import dbselect as ds
+from dbselect.errors import ArgumentError, ColumnError
 
 #: Names that need quotes, or more.
 AWKWARD = [
@@ -336,24 +337,22 @@ def test_a_boolean_is_not_cast_to_a_double_where_it_is_named(dialect):
 
 
 def test_a_boolean_that_is_no_number_of_the_model_is_refused():
-    with pytest.raises(ds.errors.ColumnError, match="booleans names unknown column 'flags'"):
+    with pytest.raises(ColumnError, match="booleans names unknown column 'flags'"):
         model({"flag": 2.0}).sql("postgres", booleans=["flags"])
-    with pytest.raises(ds.errors.ArgumentError, match="booleans is 'flag'"):
+    with pytest.raises(ArgumentError, match="booleans is 'flag'"):
         model({"flag": 2.0}).sql("postgres", booleans="flag")
 
 
 @pytest.mark.parametrize("dialect", ["nosuch", "DuckDB!", 3])
 def test_unknown_dialect_is_refused(dialect):
-    with pytest.raises(ds.errors.ArgumentError, match=f"dialect is {dialect!r}: "):
+    with pytest.raises(ArgumentError, match=f"dialect is {dialect!r}: "):
         model({"a": 1.0}).sql(dialect)
 
 
 def test_only_other_dialects_need_sqlglot(monkeypatch):
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     assert in_duckdb(model({"a": 2.0}).sql(), pl.DataFrame({"a": [3.0]}))[0] == 6.0
-    with pytest.raises(
-        ds.errors.ArgumentError, match=r"need sqlglot: pip install 'dbselect\[sql\]'"
-    ):
+    with pytest.raises(ArgumentError, match=r"need sqlglot: pip install 'dbselect\[sql\]'"):
         model({"a": 2.0}).sql("postgres")
 
 
@@ -363,23 +362,13 @@ def test_only_other_dialects_need_sqlglot(monkeypatch):
 @pytest.mark.parametrize(
     ("X", "columns", "kind", "message"),
     [
-        (
-            np.zeros((3, 3)),
-            None,
-            ds.errors.ArgumentError,
-            r"X has shape \(3, 3\); it must be \(n, 2\)",
-        ),
-        (np.zeros((3, 2)), ["a", "b", "c"], ds.errors.ArgumentError, r"it must be \(n, 3\)"),
-        (np.zeros(2), None, ds.errors.ArgumentError, r"X has shape \(2,\)"),
-        (np.zeros((1, 2, 1)), None, ds.errors.ArgumentError, r"X has shape \(1, 2, 1\)"),
-        ([["1", "x"]], None, ds.errors.ArgumentError, r"X holds something else than numbers"),
-        (
-            [[1.0, 2.0], [3.0]],
-            None,
-            ds.errors.ArgumentError,
-            r"X holds something else than numbers",
-        ),
-        (np.zeros((3, 2)), ["a", "c"], ds.errors.ColumnError, "the rows lack column 'b', which"),
+        (np.zeros((3, 3)), None, ArgumentError, r"X has shape \(3, 3\); it must be \(n, 2\)"),
+        (np.zeros((3, 2)), ["a", "b", "c"], ArgumentError, r"it must be \(n, 3\)"),
+        (np.zeros(2), None, ArgumentError, r"X has shape \(2,\)"),
+        (np.zeros((1, 2, 1)), None, ArgumentError, r"X has shape \(1, 2, 1\)"),
+        ([["1", "x"]], None, ArgumentError, r"X holds something else than numbers"),
+        ([[1.0, 2.0], [3.0]], None, ArgumentError, r"X holds something else than numbers"),
+        (np.zeros((3, 2)), ["a", "c"], ColumnError, "the rows lack column 'b', which"),
     ],
 )
 def test_array_of_another_shape_is_refused(X, columns, kind, message):
@@ -397,5 +386,5 @@ def test_forms_refuse_what_is_no_budget():
     ):
         for value in (-1, np.nan, "3"):
             words = f"budget is {value!r}; it must be a number >= 0"
-            with pytest.raises(ds.errors.ArgumentError, match=words):
+            with pytest.raises(ArgumentError, match=words):
                 call(value)

@@ -9,6 +9,7 @@ import pytest
 import statsmodels.api as sm
 
 import dbselect as ds
+from dbselect.errors import ArgumentError, ColumnError, DataError, LeftOutWarning, SelectionWarning
 
 
 def table(rng: np.random.Generator, rows: int = 60) -> pl.DataFrame:
@@ -94,7 +95,7 @@ def test_source_of_any_kind_gives_the_same_model(as_any_source):
 def test_columns_are_all_but_target_and_weight_unless_named(exact):
     frame = table(np.random.default_rng(8)).with_columns(text=pl.lit("x"))
     if exact:
-        with pytest.warns(ds.errors.LeftOutWarning, match="'text'"):
+        with pytest.warns(LeftOutWarning, match="'text'"):
             assert ds.fit(frame, "y", weight="w", exact=True).columns == list("abcd")
     frame = frame.drop("text")
     assert ds.fit(frame, "y", weight="w", exact=exact).columns == list("abcd")
@@ -111,9 +112,7 @@ def test_ridge_is_that_of_a_sequence_and_has_no_summary():
         assert model.coefficients == pytest.approx(expected.coefficients, rel=1e-10)
         assert model.r2 == pytest.approx(expected.r2)
     for ridged in (model, expected):
-        with pytest.raises(
-            ds.errors.ArgumentError, match=r"ridge is 0\.5; standard errors are those of"
-        ):
+        with pytest.raises(ArgumentError, match=r"ridge is 0\.5; standard errors are those of"):
             ridged.summary()
 
 
@@ -163,7 +162,7 @@ def test_summary_of_a_chosen_model_warns():
     chosen = [seq.at(budget=2.0), ds.greedy(frame, "y", k=2)]
     chosen += [ds.sght(frame, "y", max_columns=2, max_groups=2), ds.backward(frame, "y").at(size=2)]
     for model in chosen:
-        with pytest.warns(ds.errors.SelectionWarning, match="p-values are too small") as caught:
+        with pytest.warns(SelectionWarning, match="p-values are too small") as caught:
             found = model.summary()
         assert caught[0].filename == __file__
         fit = refit(frame, model.columns, None, True)
@@ -188,8 +187,7 @@ def test_models_that_know_no_rows_are_refused():
     )
     for one in (model, sparse):
         with pytest.raises(
-            ds.errors.ArgumentError,
-            match=r"the model has no statistics of its rows; .* dbselect\.fit",
+            ArgumentError, match=r"the model has no statistics of its rows; .* dbselect\.fit"
         ):
             one.summary()
 
@@ -200,38 +198,18 @@ FRAME = pl.DataFrame({"a": [1.0, 2.0, 4.0], "b": [1.0, 3.0, 2.0], "y": [1.0, 2.0
 @pytest.mark.parametrize(
     ("source", "arguments", "error", "message"),
     [
-        (FRAME, {"target": "z"}, ds.errors.ColumnError, "'z'"),
-        (FRAME, {"target": 3}, ds.errors.ColumnError, "target is 3"),
-        (FRAME, {"columns": ["q"]}, ds.errors.ColumnError, "'q'"),
-        (FRAME, {"columns": []}, ds.errors.ColumnError, "columns is empty"),
-        (
-            FRAME,
-            {"columns": ["y"]},
-            ds.errors.ColumnError,
-            "columns names 'y', which is the target",
-        ),
-        (
-            FRAME,
-            {"columns": ["a", "b"], "weight": "b"},
-            ds.errors.ColumnError,
-            "which is the weight; leave",
-        ),
-        (FRAME, {"weight": "q"}, ds.errors.ColumnError, "'q'"),
-        (
-            FRAME,
-            {"exact": True, "ridge": 0.1},
-            ds.errors.ArgumentError,
-            "ridge is 0.1; exact fits are",
-        ),
-        (ds.gram(FRAME), {"exact": True}, ds.errors.ArgumentError, "source must be a table"),
-        (
-            ds.gram(FRAME),
-            {"weight": "a"},
-            ds.errors.ArgumentError,
-            "a Gram was made with its weights",
-        ),
-        (FRAME.with_columns(y=1.0), {}, ds.errors.DataError, "target 'y' is constant"),
-        (FRAME.clear(), {}, ds.errors.DataError, "no usable rows"),
+        (FRAME, {"target": "z"}, ColumnError, "'z'"),
+        (FRAME, {"target": 3}, ColumnError, "target is 3"),
+        (FRAME, {"columns": ["q"]}, ColumnError, "'q'"),
+        (FRAME, {"columns": []}, ColumnError, "columns is empty"),
+        (FRAME, {"columns": ["y"]}, ColumnError, "columns names 'y', which is the target"),
+        (FRAME, {"columns": ["a", "b"], "weight": "b"}, ColumnError, "which is the weight; leave"),
+        (FRAME, {"weight": "q"}, ColumnError, "'q'"),
+        (FRAME, {"exact": True, "ridge": 0.1}, ArgumentError, "ridge is 0.1; exact fits are"),
+        (ds.gram(FRAME), {"exact": True}, ArgumentError, "source must be a table"),
+        (ds.gram(FRAME), {"weight": "a"}, ArgumentError, "a Gram was made with its weights"),
+        (FRAME.with_columns(y=1.0), {}, DataError, "target 'y' is constant"),
+        (FRAME.clear(), {}, DataError, "no usable rows"),
     ],
 )
 def test_wrong_arguments_are_refused(source, arguments, error, message):

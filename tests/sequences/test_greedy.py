@@ -12,6 +12,7 @@ from problems import EPS, Problem, random_problem, rounding
 from reference import Table
 
 import dbselect as ds
+from dbselect.errors import ArgumentError
 from dbselect.record.steps import Stop
 
 #: Columns of `Sequence.steps`, as the design has them.
@@ -201,12 +202,7 @@ def test_a_small_gradient_that_is_real_decides_the_order_of_omp():
     rng = np.random.default_rng(3)
     s, u, v, noise = np.linalg.qr(rng.normal(size=(400, 4)))[0].T * 20
     table = pl.DataFrame(
-        {
-            "s": s,
-            "p": s + 3e-6 * u,
-            "r": s + 3e-6 * v,
-            "y": s + 0.01 * u + 0.02 * v + 0.1 * noise,
-        }
+        {"s": s, "p": s + 3e-6 * u, "r": s + 3e-6 * v, "y": s + 0.01 * u + 0.02 * v + 0.1 * noise}
     )
     sequence = ds.anytime_sequence(table, "y", rule="omp", always=["s"])
     assert sequence.steps["group"].to_list() == [None, "s", "r", "p"]
@@ -225,9 +221,7 @@ def test_family_gaussian_is_the_default_and_takes_row_weights():
     assert found.steps["group"].to_list() == expected.steps["group"].to_list()
     np.testing.assert_allclose(found.r2, expected.r2, rtol=1e-10)
     assert found.unused == expected.unused == ()
-    with pytest.raises(
-        ds.errors.ArgumentError, match="weight is 'w'; a Gram was made with its weights"
-    ):
+    with pytest.raises(ArgumentError, match="weight is 'w'; a Gram was made with its weights"):
         ds.anytime_sequence(ds.gram(frame), "y", weight="w")
     groups = {"a": ["a"], "b": ["b"]}
     shifted = ds.anytime_sequence(frame, "y", groups, offset="w")

@@ -11,10 +11,7 @@ from problems import random_problem, rounding
 from reference import Table
 
 import dbselect as ds
-from dbselect.errors import (
-    ArgumentError,
-    GroupError,
-)
+from dbselect.errors import ArgumentError, ConvergenceWarning, GroupError
 from dbselect.problem.calls import sght
 from dbselect.selection.descent import VARIANTS
 
@@ -142,9 +139,7 @@ def test_a_target_that_nothing_explains_keeps_nothing():
 def test_a_descent_that_is_cut_short_says_so():
     problem = problem_of(6)
     limits = {"groups": problem.names, "max_columns": 6, "max_groups": 3}
-    with pytest.warns(
-        ds.errors.ConvergenceWarning, match="descent within .6, 3. had not converged"
-    ):
+    with pytest.warns(ConvergenceWarning, match="descent within .6, 3. had not converged"):
         model = sght(problem.gram, "y", **limits, max_iter=1, polish=False)
     assert not model.converged
     assert model.iterations == 1

@@ -32,6 +32,7 @@ from sklearn.preprocessing import (
 
 import dbselect as ds
 from dbselect.doors.cli import main
+from dbselect.errors import ArgumentError, ColumnError, DataError, UnknownLevelWarning
 from dbselect.record.steps import SEQUENCE_DTYPE
 
 LEVELS = ["a", "it's", 'q"', "b\nc", "x.y", "", "a level of more than twelve bytes", "é\\", "%s{}"]
@@ -223,18 +224,16 @@ def test_a_level_not_seen_may_be_an_error():
     assert np.isfinite(model.predict(frame, handle_unknown="error")).all()
     odd = frame.with_columns(k=pl.Series(["a", None, "odd 'one'"]))
     words = r"column 'k' has the level .*odd 'one'.*, which the fit has not seen"
-    with pytest.raises(ds.errors.DataError, match=words):
+    with pytest.raises(DataError, match=words):
         model.predict(odd, handle_unknown="error")
-    with pytest.raises(ds.errors.DataError, match=words):
+    with pytest.raises(DataError, match=words):
         odd.select(model.expr(handle_unknown="error"))
     with pytest.raises(duckdb.Error, match=words):
         in_duckdb(model.sql(handle_unknown="error"), odd)
-    with pytest.raises(ds.errors.ArgumentError, match="only dialect 'duckdb' supports"):
+    with pytest.raises(ArgumentError, match="only dialect 'duckdb' supports"):
         model.sql("postgres", handle_unknown="error")
     for call in (model.expr, model.sql, lambda **more: model.predict(frame, **more)):
-        with pytest.raises(
-            ds.errors.ArgumentError, match="handle_unknown is 'no'; it must be one of"
-        ):
+        with pytest.raises(ArgumentError, match="handle_unknown is 'no'; it must be one of"):
             call(handle_unknown="no")
 
 
@@ -308,9 +307,7 @@ def test_another_type_than_the_fits_is_an_error(connection):
             in_sql(connection, seq, wrong)
         with pytest.raises(pl.exceptions.ComputeError, match=f"'{column}' has type .*{kind}"):
             in_polars(None, seq, wrong)
-    with pytest.raises(
-        ds.errors.ColumnError, match="the rows lack column 'k', which the prediction"
-    ):
+    with pytest.raises(ColumnError, match="the rows lack column 'k', which the prediction"):
         seq.at().predict(frame.drop("k"))
     np.testing.assert_array_equal(seq.at().predict(frame.lazy()), seq.at().predict(frame))
 
@@ -389,9 +386,7 @@ def test_a_table_is_judged_with_the_terms_of_the_sequence():
         predicted = seq.at().predict(new, handle_unknown="mean")
         there = np.isfinite(predicted)
         y = new["y"].to_numpy()
-        with pytest.warns(
-            ds.errors.UnknownLevelWarning, match="level of 'k' that the fit has not seen"
-        ):
+        with pytest.warns(UnknownLevelWarning, match="level of 'k' that the fit has not seen"):
             judged = ds.evaluate(seq, new)
         mse = ((y - predicted)[there] ** 2).mean()
         np.testing.assert_allclose(judged["mse"][-1], mse, rtol=1e-9)
@@ -481,7 +476,7 @@ def test_expr_reads_dates_and_numbers_as_predict_does():
         np.testing.assert_allclose(rows.select(model.expr()).to_series(), expected, rtol=1e-9)
         np.testing.assert_allclose(model.predict(rows), expected, rtol=1e-9)
     assert dates.lazy().select(model.expr()).collect_schema().dtypes() == [pl.Float64]
-    with pytest.raises(ds.errors.DataError, match="number of days since 1970"):
+    with pytest.raises(DataError, match="number of days since 1970"):
         pl.DataFrame({"d": ["text"]}).select(ds.fit(dates, "y", ["d"]).expr())
     for name in ("t", "d"):
         number = ds.fit(plain, "y", [name])

@@ -13,6 +13,7 @@ from sklearn.model_selection import cross_validate as sklearn_cross_validate
 from sklearn.preprocessing import StandardScaler
 
 import dbselect as ds
+from dbselect.errors import ArgumentError, ColumnError, DataError
 
 #: Both sides solve well-conditioned least squares; sums of some hundred rows.
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
@@ -121,9 +122,7 @@ def test_least_squares_on_named_columns_is_a_method():
         np.testing.assert_allclose(row["r2"], scores.mean(), **CLOSE)
         assert (row["step"], row["columns"]) == (None, 2)
     # Other columns at every point: the result has a column of that name.
-    with pytest.raises(
-        ds.errors.ArgumentError, match="an option is named 'columns'; wrap the method"
-    ):
+    with pytest.raises(ArgumentError, match="an option is named 'columns'; wrap the method"):
         ds.cross_validate(records(frame), "y", "fit", {"columns": [["a"], ["b"]]})
     wrapped = ds.cross_validate(
         records(frame),
@@ -204,7 +203,7 @@ def test_a_bad_segment_has_a_reason_and_stops_no_other():
             == (2,) * 5
         )
         assert not rows.select(pl.any_horizontal("best", "one_standard_error").any()).item()
-        with pytest.raises(ds.errors.DataError, match=reasons[kind][:20]):
+        with pytest.raises(DataError, match=reasons[kind][:20]):
             found.model(kind=kind)
     partly = found.scores.filter(kind="constant in a fold", step=2, point=0)
     assert partly["r2"].is_null().to_list() == [False, False, False, True, False]
@@ -343,41 +342,29 @@ FOLDS = records(rows_of(21))
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
-        ((FOLDS, "y", "lars"), ds.errors.ArgumentError, "method is 'lars'; it must be one of"),
-        ((FOLDS, "y", 3), ds.errors.ArgumentError, "method is 3"),
-        (
-            (FOLDS, "y", "foba", {"rigde": [1]}),
-            ds.errors.ArgumentError,
-            "unknown option 'rigde'.*'ridge'",
-        ),
-        ((FOLDS, "y", "foba", {"rule": "fr"}), ds.errors.ArgumentError, "grid has 'fr' for 'rule'"),
-        ((FOLDS, "y", "foba", {"rule": []}), ds.errors.ArgumentError, "it has no point"),
-        ((FOLDS, "y", "foba", "rule"), ds.errors.ArgumentError, "grid is 'rule'"),
-        ((FOLDS, "y", "foba", [3]), ds.errors.ArgumentError, "grid lists 3"),
-        ((FOLDS, "y", "foba", {"rule": ["x"]}), ds.errors.ArgumentError, "rule is 'x'"),
-        ((FOLDS, "z", "foba"), ds.errors.ColumnError, "target names unknown column 'z'"),
-        (([], "y", "foba"), ds.errors.ArgumentError, "source is empty"),
-        ((FOLDS.clear(), "y", "foba"), ds.errors.ArgumentError, "source is empty"),
-        ((FOLDS.drop("fold"), "y", "foba"), ds.errors.ColumnError, "source lacks column 'fold'"),
-        ((7, "y", "foba"), ds.errors.ArgumentError, "source is a int"),
-        (
-            (FOLDS, "y", ds.group_lasso_path),
-            ds.errors.ArgumentError,
-            "method is 'group_lasso_path'",
-        ),
+        ((FOLDS, "y", "lars"), ArgumentError, "method is 'lars'; it must be one of"),
+        ((FOLDS, "y", 3), ArgumentError, "method is 3"),
+        ((FOLDS, "y", "foba", {"rigde": [1]}), ArgumentError, "unknown option 'rigde'.*'ridge'"),
+        ((FOLDS, "y", "foba", {"rule": "fr"}), ArgumentError, "grid has 'fr' for 'rule'"),
+        ((FOLDS, "y", "foba", {"rule": []}), ArgumentError, "it has no point"),
+        ((FOLDS, "y", "foba", "rule"), ArgumentError, "grid is 'rule'"),
+        ((FOLDS, "y", "foba", [3]), ArgumentError, "grid lists 3"),
+        ((FOLDS, "y", "foba", {"rule": ["x"]}), ArgumentError, "rule is 'x'"),
+        ((FOLDS, "z", "foba"), ColumnError, "target names unknown column 'z'"),
+        (([], "y", "foba"), ArgumentError, "source is empty"),
+        ((FOLDS.clear(), "y", "foba"), ArgumentError, "source is empty"),
+        ((FOLDS.drop("fold"), "y", "foba"), ColumnError, "source lacks column 'fold'"),
+        ((7, "y", "foba"), ArgumentError, "source is a int"),
+        ((FOLDS, "y", ds.group_lasso_path), ArgumentError, "method is 'group_lasso_path'"),
         (
             (FOLDS, "y", lambda problem: problem.group_lasso_path()),
-            ds.errors.ArgumentError,
+            ArgumentError,
             "method returns a GroupLassoPath",
         ),
-        (
-            (FOLDS.with_columns(step=1), "y", "foba"),
-            ds.errors.ArgumentError,
-            "a key is named 'step'",
-        ),
+        ((FOLDS.with_columns(step=1), "y", "foba"), ArgumentError, "a key is named 'step'"),
         (
             (FOLDS.with_columns(rule=1), "y", "foba", {"rule": ["fr"]}),
-            ds.errors.ArgumentError,
+            ArgumentError,
             "a key is named 'rule'",
         ),
     ],
@@ -388,20 +375,18 @@ def test_mistakes_are_told(arguments, kind, message):
 
 
 def test_an_option_is_given_once():
-    with pytest.raises(
-        ds.errors.ArgumentError, match="option 'rule' is given for all points and in the"
-    ):
+    with pytest.raises(ArgumentError, match="option 'rule' is given for all points and in the"):
         ds.cross_validate(FOLDS, "y", "foba", {"rule": ["fr"]}, rule="omp")
-    with pytest.raises(ds.errors.ArgumentError, match="unknown option 'k'"):
+    with pytest.raises(ArgumentError, match="unknown option 'k'"):
         ds.cross_validate(FOLDS, "y", "foba", k=3)
 
 
 def test_a_choice_and_a_segment_must_exist():
     found = ds.cross_validate(FOLDS, "y", "foba")
-    with pytest.raises(ds.errors.ArgumentError, match="choice is 'first'; it must be one of"):
+    with pytest.raises(ArgumentError, match="choice is 'first'; it must be one of"):
         found.model("first")
-    with pytest.raises(ds.errors.ArgumentError, match=r"keys are \['region'\]; they must be \[\]"):
+    with pytest.raises(ArgumentError, match=r"keys are \['region'\]; they must be \[\]"):
         found.model(region="north")
     by_region = ds.cross_validate(records(rows_of(22), ["region"]), "y", "foba")
-    with pytest.raises(ds.errors.ArgumentError, match=r"there is no segment .*'west'"):
+    with pytest.raises(ArgumentError, match=r"there is no segment .*'west'"):
         by_region.arguments(region="west")

@@ -25,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from test_glm import table as glm_table
 
 import dbselect as ds
+from dbselect.errors import ArgumentError, ColumnError, FoldsWarning, SourceError
 
 #: scikit-learn's solvers end at gradients of 1e-8 and less, on penalised problems; the
 #: deviance errs by the square, and predictions on other rows by some ten times that.
@@ -147,9 +148,7 @@ def test_a_fold_that_cannot_be_judged_has_a_reason():
     assert found.table["deviance"].null_count() == 0
     one = frame.with_columns(id=pl.lit(1))
     options = {"columns": ["a"], "family": "poisson", "folds": 4, "key": "id"}
-    with pytest.warns(
-        ds.errors.FoldsWarning, match="only 1 of 4 folds have rows: rows of equal 'id'"
-    ):
+    with pytest.warns(FoldsWarning, match="only 1 of 4 folds have rows: rows of equal 'id'"):
         found = ds.cross_validate(one, "poisson", "fit", **options)
     assert found.table["reason"].item() == ("1 of 4 folds have usable rows; at least 2 are needed")
 
@@ -207,59 +206,39 @@ SEARCH = "anytime_sequence"
 @pytest.mark.parametrize(
     ("given", "options", "kind", "message"),
     [
-        (
-            FRAME,
-            {"family": "binomial"},
-            ds.errors.ArgumentError,
-            "folds is None; with family 'binomial'",
-        ),
-        (FRAME, {"family": "gama", "folds": 3}, ds.errors.ArgumentError, "family is 'gama'"),
-        (
-            FRAME,
-            {"family": "binomial", "folds": 1},
-            ds.errors.ArgumentError,
-            "folds is 1; it must be",
-        ),
-        (FRAME, {"key": "id"}, ds.errors.ArgumentError, "key is 'id', but folds is missing"),
-        (FRAME, {"folds": 3, "seed": -1}, ds.errors.ArgumentError, "seed is -1"),
-        (FRAME, {"folds": 3, "key": "z", "family": "binomial"}, ds.errors.ColumnError, "'z'"),
-        (FRAME, {}, ds.errors.ColumnError, "source lacks column 'fold'.*a table needs folds="),
+        (FRAME, {"family": "binomial"}, ArgumentError, "folds is None; with family 'binomial'"),
+        (FRAME, {"family": "gama", "folds": 3}, ArgumentError, "family is 'gama'"),
+        (FRAME, {"family": "binomial", "folds": 1}, ArgumentError, "folds is 1; it must be"),
+        (FRAME, {"key": "id"}, ArgumentError, "key is 'id', but folds is missing"),
+        (FRAME, {"folds": 3, "seed": -1}, ArgumentError, "seed is -1"),
+        (FRAME, {"folds": 3, "key": "z", "family": "binomial"}, ColumnError, "'z'"),
+        (FRAME, {}, ColumnError, "source lacks column 'fold'.*a table needs folds="),
         (
             [ds.gram(FRAME.select("a"))],
             {"weight": "w"},
-            ds.errors.ArgumentError,
+            ArgumentError,
             "folds is None; with weight 'w'",
         ),
         (
             FRAME,
             {"grid": {"family": ["binomial"]}, "folds": 3},
-            ds.errors.ArgumentError,
+            ArgumentError,
             "option 'family' is in the grid",
         ),
         (
             FRAME,
             {"grid": {"null_policy": ["mean"]}, "folds": 3},
-            ds.errors.ArgumentError,
+            ArgumentError,
             "option 'null_policy' is in the grid",
         ),
         (
             Stream(FRAME.to_arrow()),
             {"family": "binomial", "folds": 3},
-            ds.errors.SourceError,
+            SourceError,
             "a stream that can be read only once, and every fold",
         ),
-        (
-            FRAME.to_numpy(),
-            {"family": "binomial", "folds": 3},
-            ds.errors.ArgumentError,
-            "source is an array",
-        ),
-        (
-            FRAME,
-            {"family": "binomial", "folds": 3, "rule": "x"},
-            ds.errors.ArgumentError,
-            "rule is 'x'",
-        ),
+        (FRAME.to_numpy(), {"family": "binomial", "folds": 3}, ArgumentError, "source is an array"),
+        (FRAME, {"family": "binomial", "folds": 3, "rule": "x"}, ArgumentError, "rule is 'x'"),
     ],
 )
 def test_mistakes_are_told(given, options, kind, message):
@@ -273,7 +252,7 @@ def test_a_function_of_a_family_returns_its_models():
         return ds.fit(ds.gram(problem.source, [problem.target, "a"]), problem.target)
 
     options = {"folds": 3, "key": "id", "family": "binomial"}
-    with pytest.raises(ds.errors.ArgumentError, match="with a family it must return a GlmSequence"):
+    with pytest.raises(ArgumentError, match="with a family it must return a GlmSequence"):
         ds.cross_validate(FRAME, "binomial", wrong, **options)
 
     def right(problem: ds.Problem) -> ds.results.GlmModel:

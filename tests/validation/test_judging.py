@@ -14,6 +14,7 @@ from reference import Table
 from sklearn.metrics import mean_squared_error, r2_score
 
 import dbselect as ds
+from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError, SourceError
 from dbselect.selection.criteria import RULES
 
 #: Cells of the grid on which areas are integrated.
@@ -195,7 +196,7 @@ def test_elimination_down_to_nothing_ends_at_the_height_of_all_groups():
 
 def test_oracle_refuses_a_curve_that_gives_groups_back():
     table = pl.DataFrame({"spent": [0.0, 2.0, 3.0, 1.0], "explained": [0.0, 0.4, 0.8, 0.7]})
-    with pytest.raises(ds.errors.ArgumentError, match="gives groups back"):
+    with pytest.raises(ArgumentError, match="gives groups back"):
         ds.reference.oracle(table)
 
 
@@ -219,9 +220,7 @@ def split(problem: Problem, rows: int) -> tuple[Problem, Table]:
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
-    "asked",
-    [{}, {"ridge": 0.3}, {"ridge": 0.3, "scale": False}],
-    ids=["none", "scaled", "raw"],
+    "asked", [{}, {"ridge": 0.3}, {"ridge": 0.3, "scale": False}], ids=["none", "scaled", "raw"]
 )
 @pytest.mark.parametrize("seed", range(3))
 def test_evaluate_equals_scikit_learn_on_rows_not_seen(seed, asked, weighted):
@@ -278,23 +277,23 @@ def test_rows_without_anything_missing_judge_a_model_with_indicators():
         assert ds.evaluate(sequence, other)["r2"][-1] == pytest.approx(
             r2_score(rows["y"], predicted), rel=1e-12
         )
-    with pytest.raises(ds.errors.ColumnError, match="unknown column 'a'"):
+    with pytest.raises(ColumnError, match="unknown column 'a'"):
         ds.evaluate(sequence, other.select(["y", "b", "b.missing"]))
 
 
 def test_evaluate_refuses_what_it_cannot_judge():
     problem = problem_of(5)
     seq, gram = problem.sequence(), problem.gram
-    with pytest.raises(ds.errors.ColumnError, match="unknown column 'x3'"):
+    with pytest.raises(ColumnError, match="unknown column 'x3'"):
         ds.evaluate(seq, gram.select([name for name in gram.columns if name != "x3"]))
-    with pytest.raises(ds.errors.ColumnError, match="unknown column 'y'"):
+    with pytest.raises(ColumnError, match="unknown column 'y'"):
         ds.evaluate(seq, gram.select(problem.table.names))
-    with pytest.raises(ds.errors.DataError, match="no usable rows"):
+    with pytest.raises(DataError, match="no usable rows"):
         ds.evaluate(seq, gram - gram)
     constant = problem.table.frame.with_columns(y=pl.lit(2.0))
-    with pytest.raises(ds.errors.DataError, match="target 'y' is constant"):
+    with pytest.raises(DataError, match="target 'y' is constant"):
         ds.evaluate(seq, ds.gram(constant))
-    with pytest.raises(ds.errors.SourceError, match="source is an int"):
+    with pytest.raises(SourceError, match="source is an int"):
         ds.evaluate(seq, 3)
 
 
@@ -370,7 +369,7 @@ GOOD = pl.DataFrame({"spent": [0.0, 1.0], "explained": [0.0, 0.5]})
     ],
 )
 def test_what_is_no_curve_and_no_fraction_is_refused(call, message):
-    with pytest.raises(ds.errors.ArgumentError, match=message):
+    with pytest.raises(ArgumentError, match=message):
         call()
 
 
@@ -382,18 +381,14 @@ def test_a_date_for_a_timestamp_is_not_judged():
     train = pl.DataFrame({"t": SECONDS, "y": range(12)})
     model = ds.fit(train, "y")
     other = train.with_columns(t=pl.col("t").dt.date() + pl.duration(days=pl.col("y")))
-    with pytest.raises(
-        ds.errors.ColumnError, match=r"'t' has type date32.*days; the terms.*seconds"
-    ):
+    with pytest.raises(ColumnError, match=r"'t' has type date32.*days; the terms.*seconds"):
         ds.evaluate(model, other)
-    with pytest.raises(
-        ds.errors.RecordError, match=r"unit of 't' .*: 'days', and 'seconds' in the fit"
-    ):
+    with pytest.raises(RecordError, match=r"unit of 't' .*: 'days', and 'seconds' in the fit"):
         ds.evaluate(model, ds.gram(other))
     epoch = train.with_columns(t=pl.col("t").dt.timestamp("us") / 1e6)
     for data in (epoch, ds.gram(epoch)):
         assert ds.evaluate(model, data)["r2"].item() == pytest.approx(1.0)
-    with pytest.raises(ds.errors.RecordError, match="unit of 't'"):
+    with pytest.raises(RecordError, match="unit of 't'"):
         ds.evaluate(ds.fit(epoch, "y"), ds.gram(train))
 
 
@@ -422,7 +417,7 @@ def test_a_gram_of_other_terms_is_not_judged(options, message):
     train, test = frames
     known = ds.gram(train, **options)
     model = ds.fit(known, "y")
-    with pytest.raises(ds.errors.RecordError, match=rf"another {message}.*terms= of the fit"):
+    with pytest.raises(RecordError, match=rf"another {message}.*terms= of the fit"):
         ds.evaluate(model, ds.gram(test, **options))
     assert ds.evaluate(model, ds.gram(test, terms=known.terms)).height == 1
 
@@ -436,7 +431,7 @@ def test_timeliness_is_a_share_of_the_height_that_is_asked_for():
     # 3 units at 0.3, of 4 units at 0.4, or at the target's variance.
     assert (own, all_of_it) == pytest.approx((0.9 / 1.6, 0.9 / 4))
     for final in (0, -1, "a", float("nan")):
-        with pytest.raises(ds.errors.ArgumentError, match=r"final is .*; it must be a number > 0"):
+        with pytest.raises(ArgumentError, match=r"final is .*; it must be a number > 0"):
             ds.compare({"a": curve}, final=final)
 
 

@@ -15,6 +15,7 @@ from tables import typed
 from wholes import ONE_SHOT, assert_same, both
 
 import dbselect as ds
+from dbselect.errors import ArgumentError, ColumnError, DataError, SelectionWarning
 from dbselect.linear import lazy_gram
 from dbselect.selection.criteria import RULES
 from dbselect.sources.wide import wide_rows
@@ -222,9 +223,7 @@ def test_criteria_count_all_groups_there_were():
 def test_bounds_need_all_correlations_and_say_what_does(bound):
     p = random_problem(np.random.default_rng(11))
     wide = ds.anytime_sequence(p.table.frame, "y", p.names, gram="lazy")
-    with pytest.raises(
-        ds.errors.ArgumentError, match=rf"anytime_sequence\(seq.gram, 'y'\).{bound}\(\)"
-    ):
+    with pytest.raises(ArgumentError, match=rf"anytime_sequence\(seq.gram, 'y'\).{bound}\(\)"):
         getattr(wide, bound)()
     getattr(ds.anytime_sequence(wide.gram, "y"), bound)()
 
@@ -245,33 +244,29 @@ def test_resume_is_of_the_same_groups_and_within_the_limits():
     frame = p.table.frame
     part = ds.anytime_sequence(frame, "y", p.names, p.costs, max_groups=3, gram="lazy")
     with pytest.raises(
-        ds.errors.ArgumentError,
+        ArgumentError,
         match=r"resume is 3; it must be the result of anytime_sequence\(..., gram='lazy'\)",
     ):
         ds.anytime_sequence(frame, "y", gram="lazy", resume=3)
-    with pytest.raises(
-        ds.errors.ArgumentError, match=r"resume is WideSequence.*it needs gram='lazy'"
-    ):
+    with pytest.raises(ArgumentError, match=r"resume is WideSequence.*it needs gram='lazy'"):
         ds.anytime_sequence(frame, "y", gram="full", resume=part)
-    with pytest.raises(
-        ds.errors.ArgumentError, match=r"resume has group 'g.', which this search has not"
-    ):
+    with pytest.raises(ArgumentError, match=r"resume has group 'g.', which this search has not"):
         ds.anytime_sequence(frame, "y", gram="lazy", resume=part)
-    with pytest.raises(ds.errors.ArgumentError, match="resume has 3 groups; max_groups allows 2"):
+    with pytest.raises(ArgumentError, match="resume has 3 groups; max_groups allows 2"):
         ds.anytime_sequence(frame, "y", p.names, p.costs, max_groups=2, gram="lazy", resume=part)
-    with pytest.raises(ds.errors.ArgumentError, match=r"over the budget of 0.6"):
+    with pytest.raises(ArgumentError, match=r"over the budget of 0.6"):
         ds.anytime_sequence(frame, "y", p.names, p.costs, budget=0.6, gram="lazy", resume=part)
 
 
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"x": [1.0, float("inf"), 3.0]}, ds.errors.DataError, "column 'x' has an infinite value"),
-        ({"y": [1.0, float("-inf"), 3.0]}, ds.errors.DataError, "column 'y' has an infinite value"),
-        ({"w": [1.0, -2.0, 3.0]}, ds.errors.DataError, r"weight 'w' is negative \(-2\)"),
-        ({"y": [1.0, 1.0, 1.0]}, ds.errors.DataError, "target 'y' is constant"),
-        ({"x": [None, None, None]}, ds.errors.DataError, "no usable rows: 3 rows were skipped"),
-        ({"y": ["a", "b", "c"]}, ds.errors.ColumnError, "target 'y' is text"),
+        ({"x": [1.0, float("inf"), 3.0]}, DataError, "column 'x' has an infinite value"),
+        ({"y": [1.0, float("-inf"), 3.0]}, DataError, "column 'y' has an infinite value"),
+        ({"w": [1.0, -2.0, 3.0]}, DataError, r"weight 'w' is negative \(-2\)"),
+        ({"y": [1.0, 1.0, 1.0]}, DataError, "target 'y' is constant"),
+        ({"x": [None, None, None]}, DataError, "no usable rows: 3 rows were skipped"),
+        ({"y": ["a", "b", "c"]}, ColumnError, "target 'y' is text"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::dbselect.errors.SkippedRowsWarning")
@@ -291,7 +286,7 @@ def test_what_the_data_forbid_is_an_error(change, error, words):
 )
 @pytest.mark.parametrize("method", [ds.anytime_sequence, ds.foba])
 def test_what_a_wide_search_cannot_do_is_said_before_it_reads(method, options, words):
-    with pytest.raises(ds.errors.ArgumentError, match=words):
+    with pytest.raises(ArgumentError, match=words):
         method(iter(()), "y", **options)
 
 
@@ -301,9 +296,7 @@ def test_a_group_of_a_hundred_thousand_columns_is_no_better_than_a_gram():
         {"y": [1.0, 2.0, 4.0], "x": np.ones((3, 20_000))},
         schema={"y": pl.Float64, "x": pl.Array(pl.Float64, 20_000)},
     )
-    with pytest.raises(
-        ds.errors.ArgumentError, match=r"group 'x' has 20000 columns.*fewer columns each"
-    ):
+    with pytest.raises(ArgumentError, match=r"group 'x' has 20000 columns.*fewer columns each"):
         ds.anytime_sequence(table, "y", gram="lazy")
 
 
@@ -356,5 +349,5 @@ def test_an_interrupt_gives_the_sequence_so_far(engine):
 def test_rows_that_chose_of_more_groups_than_were_taken_chose():
     p = random_problem(np.random.default_rng(3))
     wide = ds.anytime_sequence(p.table.frame, "y", p.names, max_groups=2, gram="lazy")
-    with pytest.warns(ds.errors.SelectionWarning):
+    with pytest.warns(SelectionWarning):
         wide.at().summary()

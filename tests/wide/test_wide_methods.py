@@ -14,6 +14,7 @@ from problems import random_problem
 from wholes import ONE_SHOT, ROUNDING, assert_same, both
 
 import dbselect as ds
+from dbselect.errors import ArgumentError, SourceError, WideWarning
 from dbselect.linear import lazy_gram
 from dbselect.search import width as too_wide
 from dbselect.sources.wide import wide_rows
@@ -92,13 +93,11 @@ def test_a_round_of_dash_is_a_scan_at_most(monkeypatch):
 
 def test_what_a_wide_dash_cannot_do_is_said():
     table = stand_ins(1)
-    with pytest.raises(ds.errors.ArgumentError, match=r"diversity is given; .*gram='full'"):
+    with pytest.raises(ArgumentError, match=r"diversity is given; .*gram='full'"):
         ds.dash(table, "y", k=2, diversity=ds.objectives.coverage(table, "y"), gram="lazy")
-    with pytest.raises(ds.errors.ArgumentError, match="gram is 'lazy'; it is for tables"):
+    with pytest.raises(ArgumentError, match="gram is 'lazy'; it is for tables"):
         ds.dash(ds.objectives.coverage(table, "y"), k=2, gram="lazy")
-    with pytest.raises(
-        ds.errors.ArgumentError, match=r"gram is 'lazy'; .* family must be 'gaussian'"
-    ):
+    with pytest.raises(ArgumentError, match=r"gram is 'lazy'; .* family must be 'gaussian'"):
         ds.dash(iter(()), "y", k=2, family="binomial", gram="lazy")
 
 
@@ -115,7 +114,7 @@ def small_grams(monkeypatch):
 def test_above_so_many_columns_a_search_is_wide_and_says_so(small_grams, method):
     table = stand_ins(7)
     words = r"14 columns.*this one is lazy.*gram='lazy' says.*gram='full' makes the Gram"
-    with pytest.warns(ds.errors.WideWarning, match=words) as told:
+    with pytest.warns(WideWarning, match=words) as told:
         wide = method(table, "y", weight="w")
     assert told[0].filename == __file__
     full = method(table, "y", weight="w", gram="full")
@@ -139,9 +138,7 @@ def test_what_is_asked_for_or_is_small_is_told_of_nobody(small_grams, method):
 def test_where_a_wide_search_cannot_be_the_way_out_is_said(small_grams, method, tmp_path):
     table = stand_ins(8)
     stream = OPENERS["arrow reader"](table, tmp_path, ExitStack())
-    with pytest.raises(
-        ds.errors.SourceError, match=r"read only once: give a table.*or gram='full'"
-    ):
+    with pytest.raises(SourceError, match=r"read only once: give a table.*or gram='full'"):
         method(stream, "y")
     stream = OPENERS["arrow reader"](table, tmp_path, ExitStack())
     assert type(method(stream, "y", gram="full")) is ds.results.Sequence
@@ -149,9 +146,7 @@ def test_where_a_wide_search_cannot_be_the_way_out_is_said(small_grams, method, 
 
 def test_several_responses_need_the_gram(small_grams):
     table = stand_ins(9)
-    with pytest.raises(
-        ds.errors.ArgumentError, match="several responses need: gram='full' makes it"
-    ):
+    with pytest.raises(ArgumentError, match="several responses need: gram='full' makes it"):
         ds.anytime_sequence(table, ["y", "x0"])
     assert isinstance(
         ds.anytime_sequence(table, ["y", "x0"], gram="full"), ds.results.JointSequence
@@ -170,9 +165,7 @@ CALLS = {
 @pytest.mark.parametrize("kind", ONE_SHOT)
 def test_a_stream_that_can_be_read_only_once_is_refused_with_the_way_out(name, kind, tmp_path):
     stream = OPENERS[kind](stand_ins(1), tmp_path, ExitStack())
-    with pytest.raises(
-        ds.errors.SourceError, match=r"only once.*give a table, a relation or a file"
-    ):
+    with pytest.raises(SourceError, match=r"only once.*give a table, a relation or a file"):
         CALLS[name](stream)
 
 
