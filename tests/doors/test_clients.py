@@ -25,13 +25,11 @@ from tables import sentence_in_sql
 import dbselect as ds
 from dbselect import _native
 from dbselect.doors.extension import extension_path
-from dbselect.errors import SkippedRowsWarning
 from dbselect.record.gram import RECORD_DTYPE
 from dbselect.results.store import write_sequences
 from dbselect.selection.criteria import RULES
 from dbselect.spec.methods import OF_RECORDS, places_of
 
-METHODS = ["anytime_sequence", "foba", "backward", "floating", "step"]
 #: Numbers of well-conditioned problems agree to so much.
 EXACT = 1e-11
 
@@ -206,17 +204,6 @@ def table(rows: int = 60) -> pl.DataFrame:
     ).with_columns(kind=pl.Series(kind))
 
 
-@pytest.mark.parametrize("method", [name for name in METHODS if name != "step"])  # no ridge
-def test_a_field_is_a_group_whatever_its_columns_are_called(raw, method):
-    gram = ds.gram(table())
-    stored(raw, gram)
-    expected = steps_of(getattr(ds, method)(gram, "y", ridge=0.1))
-    found = one(raw, f"SELECT {method}(g, 'y', {{'ridge': 0.1}}) FROM grams")
-    assert {step["group"] for step in found} == {None, "x.a", "x.b", "demo", "kind"}
-    assert json.loads(found[0].pop("terms")) == json.loads(expected[0].pop("terms"))
-    assert_steps(found, expected)
-
-
 def test_prepared_statements_take_target_and_options(raw):
     stored(raw, ds.gram(table()))
     query = (
@@ -371,22 +358,6 @@ def test_other_mistakes_are_named(raw, call, words):
         raw.execute(f"SELECT {call} FROM grams").fetchall()
 
 
-def test_a_record_that_cannot_be_searched_is_an_empty_list_and_says_why(raw):
-    frame = table()
-    good, constant = ds.gram(frame), ds.gram(frame.with_columns(y=pl.lit(1.0)))
-    with pytest.warns(SkippedRowsWarning):
-        nothing = ds.gram(frame.with_columns(y=pl.lit(None, pl.Float64)))
-    stored(raw, good, constant, None, nothing)
-    query = "SELECT len(anytime_sequence(g, 'y')), gram_check(g, 'y') FROM grams ORDER BY i"
-    assert raw.execute(query).fetchall() == [
-        (5, None),
-        (0, "target 'y' is constant (60 rows)"),
-        (0, "no rows"),
-        (0, "no usable rows: 60 rows were skipped"),
-    ]
-    assert one(raw, "SELECT anytime_sequence(NULL, 'y')") == []
-
-
 ROW = "{'x.a': 1.0, 'x.b': 2.0, 'kind': 'u', 'demo': {'c': 0.5, 'd': 0.5}}"
 
 
@@ -411,16 +382,6 @@ def test_predictions_take_a_budget_and_options(raw):
     )
     with pytest.raises(duckdb.Error, match="new"):
         raw.execute(f"SELECT {call} FROM grams").fetchall()
-
-
-def test_an_infinite_value_is_as_nan(raw):
-    raw.execute("""CREATE TABLE s AS SELECT anytime_sequence(gram({'x': i, 'c': 7, 'y': 2 * i}),
-        'y') AS s FROM range(9) t(i)""")
-    query = "SELECT anytime_predict(s, {'x': 1, 'c': ?::DOUBLE}) FROM s"
-    for value in ("inf", "-inf", "nan"):
-        found = one(raw, query, float(value))
-        assert (found["step"], found["next_group"]) == (1, "c")
-        assert found["prediction"] == pytest.approx(2.0)
 
 
 def test_a_column_of_another_shape_is_told(raw):

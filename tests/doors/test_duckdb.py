@@ -358,19 +358,6 @@ def test_a_row_that_no_prefix_can_read_is_an_error(connection, row, words):
     assert len(predictions(connection, "t")) > 0  # the connection goes on
 
 
-def test_a_stored_sequence_predicts_after_reopening(tmp_path):
-    rng = np.random.default_rng(20)
-    with ds.connect(tmp_path / "a.duckdb") as con:
-        X, y, _ = linear_table(con, rng)
-        con.execute(f"CREATE TABLE s AS SELECT anytime_sequence(gram({ROW}), 'y') AS s FROM t")
-    intercept, coefficients, _ = fit(X, y)
-    with ds.connect(tmp_path / "a.duckdb", read_only=True) as con:
-        found = con.execute("SELECT anytime_predict(s, t).prediction FROM t, s").fetchall()
-        np.testing.assert_allclose([x for (x,) in found], intercept + X @ coefficients, rtol=1e-10)
-        with pytest.raises(duckdb.Error, match="read-only"):
-            con.execute("CREATE TABLE u AS SELECT 1")
-
-
 def test_registering_twice_is_harmless(connection):
     ds.register(connection)
     ds.register(connection)
@@ -393,17 +380,6 @@ def test_functions_outlive_the_cursor_that_registered_them():
         ds.register(con)
         query = "SELECT len(anytime_sequence(gram({'y': i * i, 'x': i}), 'y')) FROM range(9) t(i)"
         assert one(con, query) == 2
-
-
-def test_nothing_is_written_to_the_database(tmp_path):
-    with ds.connect(tmp_path / "a.duckdb") as con:
-        con.execute("CREATE TABLE t AS SELECT gram({'x': i}) AS g FROM range(3) t(i)")
-    with duckdb.connect(str(tmp_path / "a.duckdb")) as con:
-        query = """SELECT function_name FROM duckdb_functions() WHERE function_name
-            SIMILAR TO '(gram|gram_.*|dbselect_.*|anytime_.*)'"""
-        assert con.execute(query).fetchall() == []
-        assert con.execute("SELECT g.rows FROM t").fetchall() == [(3,)]
-        assert con.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("t",)]
 
 
 def test_a_connection_that_refuses_the_extension_is_told_two_ways_out():

@@ -8,17 +8,12 @@ import polars as pl
 import pytest
 import statsmodels.api as sm
 from conftest import Stream
-from test_dash import Dense
 from test_glm import COLUMNS, FAMILIES, OFFSETS, Counted, design, table
 
 import dbselect as ds
 from dbselect.glm import refits
 from dbselect.glm.held_rows import HeldRows
-from dbselect.record.groups import groups_of
 from dbselect.search import rows as rows_of_search
-from dbselect.selection.criteria import forward_regression
-from dbselect.selection.foba import Share, foba_search
-from dbselect.selection.removal import by_loss
 from dbselect.sources.open import open_table
 from dbselect.sources.sampling.sample import sample
 
@@ -296,61 +291,8 @@ def test_a_stream_of_too_many_rows_is_refused(little_memory):
 # Searches
 
 
-def dense(frame, family, groups):
-    return Dense(explained_by(frame, family, groups), len(groups))
-
-
-def with_surrogate(rows=500):
-    """Return a table whose column s is best at first and dispensable once a and b are there."""
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(rows, 5))
-    s = X[:, 0] + X[:, 1] + 0.7 * rng.normal(size=rows)
-    y = rng.random(rows) < 1 / (1 + np.exp(-2 * (X[:, 0] + X[:, 1])))
-    return pl.DataFrame(X, schema=COLUMNS).with_columns(s=pl.Series(s), binomial=pl.Series(y * 1))
-
-
 def actions(steps):
     return [(step["action"], step["group"]) for step in steps.to_dicts()[1:]]
-
-
-def traced(run, names):
-    found = []
-    run(found.append)
-    return [(step.action, names[step.group]) for step in found]
-
-
-@pytest.mark.slow
-def test_foba_is_that_of_brute_force_and_gives_back_what_became_dispensable():
-    frame = with_surrogate()
-    groups = {name: [name] for name in ["s", *COLUMNS]}
-    costs = {name: 1.0 + 0.1 * number for number, name in enumerate(groups)}
-    found = groups_of(list(groups), groups, costs)
-    start = dense(frame, "binomial", groups)
-    expected = traced(
-        lambda record: foba_search(
-            start,
-            found,
-            forward_regression(None),
-            by_loss,
-            record,
-            epsilon=0.01,
-            allowance=Share(0.5),
-        ),
-        list(groups),
-    )
-    objective = objective_of(frame, "binomial", groups)
-    seq = ds.foba(objective, costs=costs, epsilon=0.01)
-    assert actions(seq.steps) == expected
-    assert ("remove", "s") in expected
-    assert "-s" in repr(seq)
-    assert objective.held == []
-    model = seq.at(size=2)
-    assert set(model.groups) == {"a", "b"}
-    value = explained_by(frame, "binomial", groups)
-    assert model.explained == pytest.approx(value(frozenset({1, 2})), rel=1e-9)
-    assert model.spent == pytest.approx(1.1 + 1.2)
-    again = ds.results.GlmSequence.from_struct(seq.to_struct())
-    assert again.at(size=2).coefficients == model.coefficients
 
 
 def test_an_interrupted_search_keeps_its_steps(monkeypatch):

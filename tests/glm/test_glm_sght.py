@@ -23,31 +23,6 @@ def fit(frame, family, columns, **options):
     return ds.fit(frame, family, columns, family=family, offset=OFFSETS.get(family), **options)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("family", "variant"),
-    [
-        *((family, "ista") for family in EVERY),
-        *(("binomial", other) for other in list(VARIANTS)[1:]),
-    ],
-)
-def test_kept_columns_lie_within_both_limits_and_are_fitted(family, variant):
-    frame = table(rows=200)
-    objective = objective_of(frame, family, GROUPS, weight="w")
-    for limits in [(1, 1), (3, 2)]:
-        model = ds.sght(objective, max_columns=limits[0], max_groups=limits[1], variant=variant)
-        assert model.converged
-        assert len(model.columns) <= limits[0]
-        assert len(model.groups) <= limits[1]
-        assert model.groups == [
-            g for g, members in GROUPS.items() if set(members) & set(model.columns)
-        ]
-        expected = fit(frame, family, model.columns, weight="w")
-        assert model.model.deviance == pytest.approx(expected.deviance, rel=1e-10)
-        np.testing.assert_allclose(model.predict(frame), expected.predict(frame), rtol=1e-6)
-        assert (model.model.rows, model.model.skipped) == (expected.rows, expected.skipped)
-
-
 @families
 def test_history_tells_the_share_of_deviance_left_and_a_refit_does_not_lose_any(family):
     frame = table(rows=400)

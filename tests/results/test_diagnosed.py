@@ -144,19 +144,6 @@ def test_standardized_coefficients_are_those_of_unit_deviations(intercept, weigh
     np.testing.assert_allclose(found.drop_nulls(), expected, rtol=1e-9)
 
 
-def test_aliased_columns_and_exact_fits_have_none():
-    copied = TABLE.with_columns(copy=2 * pl.col("a"))
-    found = ds.fit(copied, "y", [*COLUMNS, "copy"]).summary()
-    assert found.filter(pl.col("standardized").is_null())["term"].to_list() == [
-        "(intercept)",
-        "copy",
-    ]
-    exact = ds.fit(TABLE.head(9), "y", ["a"], exact=True)
-    assert exact.summary()["standardized"].null_count() == 2
-    with pytest.raises(ds.errors.ArgumentError, match="exact=True, which keeps no Gram"):
-        exact.vif()
-
-
 # F tests
 
 

@@ -518,22 +518,6 @@ def test_wald_tests_of_classes_are_those_of_statsmodels_without_a_class_of_refer
     np.testing.assert_allclose(summary["std_error"], errors, rtol=LAST_STEP)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", GLM)
-def test_a_prefix_of_a_sequence_has_the_tests_of_a_fit_of_its_columns(family):
-    seq = found(family)
-    _, options = FAMILIES[family]
-    target, offset = FAMILIES[family][0], options.get("offset")
-    frame = table().select(**FLAT, logs=pl.col("logs"), target=pl.col(target))
-    for step in range(1, 5):
-        model = seq.model(step)
-        fit = ds.fit(frame, "target", model.columns, family=family, offset=offset)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ds.errors.SelectionWarning)
-            found_errors = model.summary()["std_error"]
-        np.testing.assert_allclose(found_errors, fit.summary()["std_error"], rtol=LAST_STEP)
-
-
 def test_rows_that_chose_the_columns_warn():
     seq = found("binomial")
     with pytest.warns(ds.errors.SelectionWarning, match="p-values are too small"):

@@ -151,18 +151,6 @@ def test_first_to_enter_has_the_largest_gradient_per_cost(kind, n_lambda, seed):
     assert path.entered[0] == max(nearness, key=nearness.__getitem__)
 
 
-def test_groups_that_enter_at_one_penalty_come_by_their_gradient_per_cost():
-    problem = mixed(np.random.default_rng(10))
-    A, t = units(problem)
-    path = path_of(problem, n_lambda=2, lambda_min_ratio=1e-6)
-    nearness = [
-        np.linalg.norm(A[:, problem.groups[name]].T @ t) / problem.costs[name]
-        for name in path.entered
-    ]
-    assert len(nearness) > 3
-    assert nearness == sorted(nearness, reverse=True)
-
-
 @pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a"), ("b", "c", "a")])
 def test_of_equal_groups_the_one_named_first_enters_first(order):
     rng = np.random.default_rng(11)

@@ -9,7 +9,7 @@ from test_glm import table
 from test_glm_objective import objective_of
 
 import dbselect as ds
-from dbselect.errors import ArgumentError, GroupError, OptionError, SelectionWarning, SourceError
+from dbselect.errors import ArgumentError, GroupError, OptionError, SelectionWarning
 from dbselect.results.selected import model_in
 
 GROUPS = {"ab": ["a", "b"], "cd": ["c", "d"], "e": ["e"]}
@@ -50,24 +50,6 @@ def test_spent_is_the_summed_cost_of_the_groups_and_costs_choose_nothing(method,
     assert found.chosen == plain.chosen
     assert found.coefficients == plain.coefficients
     assert found.groups == [list(problem.names)[a] for a in found.chosen]
-
-
-@pytest.mark.slow
-@choosers
-@pytest.mark.parametrize("family", ["binomial", "poisson", "multinomial"])
-def test_spent_is_in_costs_for_a_family_and_an_objective(method, asked, family):
-    frame = table(rows=200)
-    columns = frame.select(*"abcde", family)
-    found = method(columns, family, GROUPS, COSTS, **asked, family=family)
-    assert found.method == method.__name__
-    assert found.spent == sum(COSTS[group] for group in found.groups)
-    assert found.model.family == family
-    objective = ds.Problem(columns, family, groups=GROUPS, family=family).objective()
-    same = method(objective, costs=COSTS, **asked)
-    assert (same.chosen, same.spent) == (found.chosen, found.spent)
-    assert same.model.coefficients == found.model.coefficients
-    assert method(objective, **asked).spent == len(found.groups)
-    assert objective.held == []
 
 
 # Budget and groups to take first
@@ -238,23 +220,6 @@ def test_other_objectives_have_candidates_and_no_model(method):
 
 
 # Options
-
-
-@choosers
-def test_a_family_needs_rows(method, asked):
-    frame = random_problem(np.random.default_rng(5)).table.frame.drop("w")
-    gram = ds.gram(frame)
-    for source in (gram, gram.to_struct()):
-        with pytest.raises(SourceError, match="which holds no rows, and a fit of"):
-            method(source, "y", **asked, family="poisson")
-    with pytest.raises(ArgumentError, match="family is 'probit'; it must be one of"):
-        method(frame, "y", **asked, family="probit")
-    with pytest.raises(ArgumentError, match="family is 'poisson'; it is for tables"):
-        method(objective_of(table(rows=50), "binomial"), **asked, family="poisson")
-    with pytest.raises(GroupError, match="group 'x1' has no cost"):
-        method(frame, "y", costs={"x0": 1.0}, **asked)
-    with pytest.raises(ArgumentError, match="has unknown option 'sede'"):
-        method(frame, "y", **asked, sede=1)
 
 
 def test_a_limit_without_a_default_has_to_be_given():

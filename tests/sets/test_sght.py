@@ -25,51 +25,12 @@ def problem_of(seed, **asked):
     return random_problem(np.random.default_rng(seed), SIZES, rows=60, **asked)
 
 
-def numbers(columns):
-    return [int(name[1:]) for name in columns]
-
-
 def vector_of(problem, model):
     """Return the coefficients on unit-variance columns, as a share of the target's deviation."""
     x = np.zeros(problem.table.X.shape[1])
     for name, value in model.coefficients.items():
         x[int(name[1:])] = value
     return x * problem.table.deviation / np.sqrt(problem.table.t @ problem.table.t)
-
-
-@pytest.mark.slow
-@starts
-@variants
-@pytest.mark.parametrize("weighted", [False, True])
-def test_kept_columns_lie_within_both_limits_and_are_fitted_by_least_squares(
-    variant, start, weighted
-):
-    for seed, (max_columns, max_groups) in product(range(3), [(1, 1), (4, 2), (6, 6), (18, 3)]):
-        problem = problem_of(seed, weighted=weighted)
-        model = sght(
-            problem.gram, "y", groups=problem.names, max_columns=max_columns,
-            max_groups=max_groups, variant=variant, start=start,
-        )  # fmt: skip
-        columns, tolerance = numbers(model.columns), rounding(problem.table)
-        assert 0 < len(columns) <= max_columns
-        assert len(model.groups) <= max_groups
-        assert set(model.groups) == {
-            group for group, members in problem.groups.items() if set(members) & set(columns)
-        }
-        intercept, coef = reference.model(problem.table, columns)
-        found = np.array(list(model.coefficients.values()))
-        deviation = problem.table.deviation[columns]
-        np.testing.assert_allclose(
-            found * deviation,
-            coef * deviation,
-            rtol=0,
-            atol=tolerance * np.abs(coef * deviation).max(),
-        )
-        assert model.intercept == pytest.approx(intercept, rel=tolerance)
-        assert model.r2 == pytest.approx(reference.r2(problem.table, columns), abs=tolerance)
-        assert model.explained == model.r2
-        assert model.spent == len(model.groups)
-        assert model.aliased == ()
 
 
 @starts

@@ -169,13 +169,6 @@ def test_each_record_has_the_means_of_its_own_draws():
         assert gram.terms.means["a"] == pytest.approx(rows["a"].mean(), rel=1e-12)
 
 
-def test_what_gram_leaves_out_is_left_out_with_its_warning():
-    frame = table().with_columns(name=pl.int_range(ROWS).cast(pl.String), shop=pl.int_range(ROWS))
-    with pytest.warns(ds.errors.LeftOutWarning, match="'name'"):
-        found = ds.io.resample(frame, weight="w", key="shop", records=2, max_levels=5)
-    assert grams_of(found)[0].columns == ["a", "b", "y"]
-
-
 @pytest.mark.parametrize(
     ("given", "error"),
     [
@@ -201,13 +194,6 @@ def test_weights_that_are_none_are_refused_by_their_name():
     gaps = table().with_columns(w=pl.when(pl.int_range(ROWS) >= 5).then(pl.col("w")))
     for gram in grams_of(ds.io.resample(gaps, weight="w", records=2)):
         assert 0 < gram.skipped <= 5
-
-
-def test_few_rows_leave_a_record_empty():
-    few = table(1)
-    for source in (few, [ds.gram(few), ds.gram(few[:0])]):
-        found = ds.io.resample(source, records=20)["gram"].struct.field("rows")
-        assert sorted(set(found)) == [0, 1]
 
 
 def test_what_has_no_rows_to_draw_is_refused():

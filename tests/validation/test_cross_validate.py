@@ -254,32 +254,6 @@ def test_ties_go_to_the_simpler_and_then_to_the_first():
     assert best["step"] < 4
 
 
-@pytest.mark.slow
-def test_the_arguments_make_the_model_of_the_choice():
-    frame = rows_of(15)
-    total = ds.gram(frame, [*FEATURES, "y"])
-    for choice in ("best", "one_standard_error"):
-        found = ds.cross_validate(
-            records(frame),
-            "y",
-            ds.anytime_sequence,
-            {"ridge": [0.0, 0.2]},
-            groups=GROUPS,
-            costs=COSTS,
-        )
-        arguments = found.arguments(choice)
-        assert (arguments["groups"], arguments["costs"]) == (GROUPS, COSTS)
-        model = ds.anytime_sequence(total, "y", **arguments).at()
-        chosen = found.model(choice)
-        assert chosen.groups == model.groups
-        assert len(model.groups) == getattr(found, choice)["step"].item()
-        assert chosen.coefficients == pytest.approx(model.coefficients, rel=1e-9)
-    sparse = ds.cross_validate(
-        records(frame), "y", "sght", {"max_columns": [1, 2, 4], "max_groups": [2]}
-    )
-    assert sparse.model("best").columns == ds.sght(total, "y", **sparse.arguments("best")).columns
-
-
 def test_no_feature_can_be_the_choice():
     frame = rows_of(16).with_columns(y=pl.Series(np.random.default_rng(0).normal(size=250)))
     found = ds.cross_validate(records(frame), "y", "anytime_sequence")

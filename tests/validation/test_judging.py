@@ -300,38 +300,6 @@ def test_evaluate_refuses_what_it_cannot_judge():
 # Several sequences
 
 
-@pytest.mark.slow
-def test_compare_cuts_all_sequences_at_the_cost_of_the_reference():
-    for seed in range(6):
-        train, test = split(random_problem(np.random.default_rng(seed), rows=80), 50)
-        gram = ds.gram(test.frame)
-        sequences = {rule: train.sequence(rule=rule) for rule in RULES}
-        sequences["blind"] = train.sequence(costs=None).with_costs(train.costs)
-        sequences["oracle"] = ds.reference.oracle(sequences["fr"])
-        for other in (None, gram):
-            for given in (None, 0.8):
-                table = ds.compare(sequences, "omp", fraction=given, data=other).table
-                assert table["name"].to_list() == list(sequences)
-                fraction = ds.reference.plateau(sequences["omp"]) if given is None else given
-                assert set(table["fraction"]) == {fraction}
-                curves = {
-                    name: found
-                    if other is None or name == "oracle"
-                    else ds.evaluate(found, other)
-                    for name, found in sequences.items()
-                }  # fmt: skip
-                cut = first_cost(sequences["omp"], fraction)
-                height = max(explained for _, explained in points(curves["omp"]))
-                for row in table.rows(named=True):
-                    found, judged = sequences[row["name"]], curves[row["name"]]
-                    error = 2 * integration_error(judged) / abs(height) + 1e-9
-                    expected = area(judged, cut) / (cut * height) if height > 0 else 0.0
-                    assert row["timeliness"] == pytest.approx(expected, abs=error)
-                    assert row["stopping_cost"] == first_cost(found, fraction)
-                    assert row["stopping_explained"] == step_curve(judged, row["stopping_cost"])
-                    assert row["explained"] == points(judged)[-1][1]
-
-
 GOOD = pl.DataFrame({"spent": [0.0, 1.0], "explained": [0.0, 0.5]})
 
 

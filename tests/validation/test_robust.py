@@ -110,18 +110,6 @@ def test_families_have_the_errors_of_scores_and_expected_information(target, fam
     np.testing.assert_allclose(clusters, factor * bread @ (sums.T @ sums) @ bread, rtol=1e-6)
 
 
-def test_a_target_of_two_levels_has_the_errors_of_0_and_1():
-    frame = TABLE.with_columns(text=pl.when(pl.int_range(ROWS) > 4).then(pl.col("flag").cast(str)))
-    ours = ds.fit(frame, "text", COLUMNS, family="binomial")
-    numbers = TABLE[5:]
-    found = ours.robust_errors(frame, cluster="shop")
-    expected = ds.fit(numbers, "flag", COLUMNS, family="binomial").robust_errors(
-        numbers, cluster="shop"
-    )
-    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-9)
-    assert found.skipped == 5
-
-
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("given", [{}, {"weight": "w"}, {"exposure": "e"}])
 def test_a_family_has_an_intercept_where_the_model_has_one(intercept, given):

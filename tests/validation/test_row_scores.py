@@ -66,34 +66,6 @@ def truth(
     }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_prefix_is_scored_as_scikit_learn_does(family, weighted):
-    frame = rows()
-    train, test = frame[:200], frame[200:]
-    weight = "w" if weighted else None
-    weights = test["w"].to_numpy() if weighted else None
-    seq = search(train, family, weight=weight)
-    found = ds.evaluate(seq, test, weight=weight)
-    assert found.columns == [
-        "step", "action", "group", "spent", "explained", "r2", "deviance", "accuracy"
-    ]  # fmt: skip
-    assert_frame_equal(found[:, :4], seq.steps.select(found.columns[:4]))
-    for step, spent in enumerate(seq.spent):
-        model = seq.at(budget=float(spent))
-        expected = truth(model, test, weights)
-        for name, value in expected.items():
-            np.testing.assert_allclose(found[name][step], value, **CLOSE)
-        assert ("accuracy" in expected) == (found["accuracy"][step] is not None)
-        one = ds.evaluate(model, test, weight=weight)
-        assert one.columns == ["spent", "r2", "deviance", "accuracy"]
-        np.testing.assert_allclose(one["deviance"][0], expected["deviance"], **CLOSE)
-    drop = found["deviance"][0] - found["deviance"]
-    null = found["deviance"] / (1 - found["r2"])
-    np.testing.assert_allclose(found["explained"], drop / null, **CLOSE)
-
-
 @pytest.mark.parametrize("ridge", [0.0, 0.2])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_rows_of_the_search_give_its_own_steps(family, ridge):

@@ -219,15 +219,6 @@ def test_criteria_count_all_groups_there_were():
     assert wide.best("ebic").groups == full.best("ebic").groups
 
 
-@pytest.mark.parametrize("bound", ["guarantee", "certificate"])
-def test_bounds_need_all_correlations_and_say_what_does(bound):
-    p = random_problem(np.random.default_rng(11))
-    wide = ds.anytime_sequence(p.table.frame, "y", p.names, gram="lazy")
-    with pytest.raises(ArgumentError, match=rf"anytime_sequence\(seq.gram, 'y'\).{bound}\(\)"):
-        getattr(wide, bound)()
-    getattr(ds.anytime_sequence(wide.gram, "y"), bound)()
-
-
 def test_a_search_goes_on_where_another_ended(small_batches, tmp_path):
     p = random_problem(np.random.default_rng(12))
     given = p.table.frame, "y", p.names, p.costs
