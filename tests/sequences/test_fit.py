@@ -218,27 +218,6 @@ def test_wrong_arguments_are_refused(source, arguments, error, message):
             ds.fit(source, **({"target": "y", "exact": exact} | arguments))
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_dates_and_plain_names_with_dots_predict_their_own_table(exact):
-    rng = np.random.default_rng(3)
-    frame = pl.DataFrame(
-        {
-            "Sepal.Length": rng.standard_normal(50),
-            "day": pl.Series(rng.integers(0, 40, 50)).cast(pl.Int32).cast(pl.Date),
-            "at": pl.Series(rng.integers(0, 10**8, 50)).cast(pl.Datetime("us")),
-            "y": rng.standard_normal(50),
-        }
-    )
-    model = ds.fit(frame, "y", exact=exact)
-    days = frame["day"].cast(pl.Int32).to_numpy()
-    seconds = frame["at"].dt.timestamp("us").to_numpy() / 1e6
-    X = np.column_stack([np.ones(50), frame["Sepal.Length"].to_numpy(), days, seconds])
-    fitted = X @ np.linalg.lstsq(X, frame["y"].to_numpy(), rcond=None)[0]
-    assert model.groups == ["Sepal.Length", "day", "at"]
-    np.testing.assert_allclose(model.predict(frame), fitted, atol=1e-12)
-    np.testing.assert_allclose(frame.select(model.expr())[:, 0], fitted, atol=1e-12)
-
-
 def test_columns_need_not_be_whole_groups():
     table = pl.DataFrame({"a": [1, 2, 3, 5], "b": [1, -1, -1, 1], "y": [3, 4, 6, 9]})
     problem = ds.Problem(table, "y", {"ab": ["a", "b"]}, {"ab": 2.0})

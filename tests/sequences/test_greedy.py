@@ -178,25 +178,6 @@ def test_columns_in_no_group_are_unused():
     assert problem.sequence().unused == ()
 
 
-def test_record_and_table_give_the_sequence_of_their_gram():
-    rng = np.random.default_rng(24)
-    problem = random_problem(rng)
-    expected = problem.sequence().steps
-    options = {"groups": problem.names, "costs": problem.costs}
-    for source in (
-        problem.gram.to_struct(),
-        problem.gram.to_arrow()[0],
-        problem.table.frame,
-        problem.table.frame.lazy(),
-    ):
-        assert_frame_equal(
-            ds.anytime_sequence(source, "y", **options).steps,
-            expected,
-            rel_tol=0,
-            abs_tol=rounding(problem.table),
-        )
-
-
 @pytest.mark.filterwarnings("ignore::dbselect.errors.ConditionWarning")
 def test_a_small_gradient_that_is_real_decides_the_order_of_omp():
     rng = np.random.default_rng(3)

@@ -252,18 +252,6 @@ def test_neither_blocks_nor_threads_change_a_digit(monkeypatch):
     assert sequences().to_list() == expected
 
 
-@pytest.mark.parametrize("rule", ["fr", "omp"])
-def test_what_python_searches_is_what_the_library_searches(monkeypatch, rule):
-    parts = problems(np.random.default_rng(5), 9)
-    found = searched(parts, rule=rule, budget=9.0)
-    monkeypatch.setitem(ALL_RULES, rule, replace(ALL_RULES[rule], compiled=False))
-    in_python = searched(parts, rule=rule, budget=9.0)
-    steps = [part.sequence(rule=rule, budget=9.0) for part in parts]
-    tolerance = 100 * max(rounding(part.table) for part in parts)
-    assert_near(found["sequence"], steps, tolerance)
-    assert_near(in_python["sequence"], steps, 0.0)
-
-
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_segment_with_as_many_coefficients_as_rows_says_so(monkeypatch, compiled):
     monkeypatch.setitem(ALL_RULES, "fr", replace(ALL_RULES["fr"], compiled=compiled))

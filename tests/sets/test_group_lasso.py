@@ -151,19 +151,6 @@ def test_first_to_enter_has_the_largest_gradient_per_cost(kind, n_lambda, seed):
     assert path.entered[0] == max(nearness, key=nearness.__getitem__)
 
 
-@pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a"), ("b", "c", "a")])
-def test_of_equal_groups_the_one_named_first_enters_first(order):
-    rng = np.random.default_rng(11)
-    x, other = rng.normal(size=(2, 60))
-    X = np.column_stack([x, 3.7 * x - 11, -0.01 * x, other])
-    columns = {"a": [0], "b": [1], "c": [2], "other": [3]}
-    groups = {name: columns[name] for name in (*order, "other")}
-    problem = Problem(Table(X, x + 0.5 * other), groups, dict.fromkeys(groups, 1.0))
-    path = path_of(problem)
-    assert path.entered[0] == order[0]
-    assert violation(problem, path, costs_of(problem)) <= PROMISED
-
-
 def test_of_equal_columns_the_cheaper_one_is_used():
     rng = np.random.default_rng(12)
     x, other = rng.normal(size=(2, 60))

@@ -131,13 +131,6 @@ def test_every_engine_reads_facts_and_table(as_source):
     assert_same(gram.extend(sums, other), expected)
 
 
-def test_every_engine_reads_a_table(as_source):
-    facts, other = tables(3)
-    sums = ds.key_sums(facts, ["k", "s"], ["x", "y"])
-    expected = joined(facts, other, ["k", "s"], ["x", "y"], ["z", "b", "d"], "indicator")
-    assert_same(sums.gram.extend(sums, as_source(other), columns=["z", "b", "d"]), expected)
-
-
 def test_a_name_makes_a_field_of_the_table():
     facts, other = tables(4)
     key = ["k", "s"]

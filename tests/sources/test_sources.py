@@ -130,18 +130,6 @@ def test_arrays_of_every_numeric_type_are_read(make):
     assert_gram(ds.gram(X, columns=["a", "b", "c"]), ["a", "b", "c"], X.astype(np.float64))
 
 
-def test_an_array_can_be_grouped_and_weighted():
-    rng = np.random.default_rng(10)
-    X = np.column_stack([rng.integers(0, 3, 500), rng.random(500), rng.standard_normal(500)])
-    found = ds.gram_by(X, by=["k"], columns=["k", "w", "x"], weight="w")
-    for k, record in found.rows():
-        mine = X[:, 0] == k
-        assert record["rows"] == mine.sum()
-        at = record["columns"].index("x")
-        expected = np.average(X[mine, 2], weights=X[mine, 1])
-        np.testing.assert_allclose(record["mean"][at], expected, rtol=1e-12)
-
-
 WIDE = [2**100, -(2**90), 12345, 2**64 + 1]
 
 
