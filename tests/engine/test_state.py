@@ -1,4 +1,4 @@
-"""A state that groups went in and out of, against a fresh one and against numpy's lstsq."""
+"""A state that groups went in and out of, against a fresh one."""
 
 import numpy as np
 

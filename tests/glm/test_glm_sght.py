@@ -1,4 +1,4 @@
-"""Bi-level selection on a deviance: refits, optimality, and least squares as a special case."""
+"""Bi-level selection on a deviance: gradients, the best columns, and least squares."""
 
 from itertools import combinations
 

@@ -8,7 +8,6 @@ from fractions import Fraction
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import strategies as st
 
 import dbselect as ds
 from dbselect.linear.exact import exact_least_squares, ratio
@@ -73,9 +72,6 @@ def test_sums_over_many_blocks_are_those_of_whole_numbers():
         for j in range(2):
             power = found.exponent[i + 1] + found.exponent[j + 1] + found.scale
             assert found.products[i + 1, j + 1] * Fraction(2) ** power == expected[i, j]
-
-
-doubles = st.floats(-1e60, 1e60).filter(lambda x: x == 0 or abs(x) > 1e-200)
 
 
 @pytest.mark.parametrize("weight", [None, "w"])

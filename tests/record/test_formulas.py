@@ -22,7 +22,6 @@ FRAME = pl.DataFrame(
 X, Y, ODD = column(("x",)), column(("y",)), column(('odd " name',))
 x = np.array([-3.0, -1e-20, 0.0, 1e-20, 0.5, 800.0, np.nan])
 y = np.arange(1.0, 8.0)
-odd = FRAME['odd " name'].to_numpy()
 
 
 def test_a_plan_computes_what_is_shared_once_and_before_its_uses():

@@ -1,4 +1,4 @@
-"""Floating search against the paper's by refits, against mlxtend, and what polishes its sets."""
+"""Floating search against the paper's by refits, and what polishes its sets."""
 
 from pathlib import Path
 

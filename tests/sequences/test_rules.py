@@ -156,9 +156,3 @@ def test_c_min_is_refused_with_a_rule_that_has_none(rule):
     problem = random_problem(np.random.default_rng(8))
     with pytest.raises(ds.errors.ArgumentError, match=f"c_min is 1.0; rule '{rule}' has none"):
         problem.sequence(rule=rule, c_min=1.0)
-
-
-# Doors
-
-
-# Other costs

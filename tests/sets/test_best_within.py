@@ -187,9 +187,6 @@ def test_at_equal_costs_the_models_are_those_of_lmsubsets(size):
     assert found.how.proven
 
 
-# Bounds
-
-
 # Time
 
 

@@ -1,6 +1,5 @@
-"""The group lasso against its optimality conditions, other solvers and closed forms."""
+"""The group lasso against its optimality conditions and refits."""
 
-import os
 from dataclasses import replace
 from functools import partial
 
@@ -27,9 +26,6 @@ import dbselect as ds
 from dbselect.problem.calls import group_lasso, group_lasso_path
 from dbselect.record.steps import Stop
 from dbselect.results.penalty_path import GroupLassoPath
-
-# skglm is compiled by Numba, which takes half a minute; interpreted, it is quick enough here.
-os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
 
 
 def path_of(problem: Problem, **options) -> GroupLassoPath:
@@ -74,26 +70,6 @@ def test_gap_is_nothing_but_rounding(kind):
     found = zip(path.penalties, weights(problem, path), path.gap, strict=True)
     for penalty, w, said in found:
         assert said == pytest.approx(gap(problem, penalty, w), abs=1e-12)
-
-
-def skglm(problem: Problem, penalty: float) -> np.ndarray:
-    """Solve at one penalty with skglm, on rows."""
-    from skglm.datafits.group import QuadraticGroup
-    from skglm.penalties import WeightedGroupL2
-    from skglm.solvers import GroupBCD
-    from skglm.utils.data import grp_converter
-
-    A, t = units(problem)
-    rows, width = A.shape
-    indices, starts = grp_converter(list(problem.groups.values()), width)
-    costs = costs_of(problem)
-    solver = GroupBCD(max_iter=500, max_epochs=10_000, tol=1e-12)
-    return solver.solve(
-        np.asfortranarray(A) * np.sqrt(rows),
-        t * np.sqrt(rows),
-        QuadraticGroup(starts, indices),
-        WeightedGroupL2(penalty, costs, starts, indices),
-    )[0]
 
 
 @kinds

@@ -1,4 +1,4 @@
-"""The lasso and the elastic net against their optimality conditions, scikit-learn and skglm."""
+"""The lasso and the elastic net against their optimality conditions and scikit-learn."""
 
 import numpy as np
 import polars as pl

@@ -1,4 +1,4 @@
-"""Bi-level selection: refits, optimality of what the descent finds, and the paper's design."""
+"""Bi-level selection: what the descent finds, and the best of all supports."""
 
 from itertools import combinations, product
 

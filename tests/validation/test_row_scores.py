@@ -8,13 +8,8 @@ import statsmodels.api as sm
 from polars.testing import assert_frame_equal
 from problems import in_passes
 from sklearn.metrics import (
-    accuracy_score,
-    d2_log_loss_score,
     d2_tweedie_score,
-    log_loss,
     mean_poisson_deviance,
-    mean_squared_error,
-    r2_score,
 )
 from test_glm import table
 
@@ -41,29 +36,6 @@ def rows(seed: int = 0) -> pl.DataFrame:
 
 def search(frame: pl.DataFrame, family: str, **options) -> ds.results.GlmSequence:
     return in_passes(frame, family, GROUPS, family=family, rule="score", **options)
-
-
-def truth(
-    model: ds.results.GlmModel, frame: pl.DataFrame, weights: np.ndarray | None
-) -> dict[str, float]:
-    """Return scikit-learn's scores of what a model predicts."""
-    y, guess = frame[model.target].to_numpy(), model.predict(frame)
-    by = {"sample_weight": weights}
-    if model.family == "gaussian":
-        return {"deviance": mean_squared_error(y, guess, **by), "r2": r2_score(y, guess, **by)}
-    if model.family == "poisson":
-        return {
-            "deviance": mean_poisson_deviance(y, guess, **by),
-            "r2": d2_tweedie_score(y, guess, power=1, **by),
-        }
-    labels = list(model.classes) or [0, 1]
-    y = y if model.classes else y.astype(int)
-    best = guess.argmax(axis=1) if model.classes else (guess > 0.5).astype(int)
-    return {
-        "deviance": 2 * log_loss(y, guess, labels=labels, **by),
-        "r2": d2_log_loss_score(y, guess, labels=labels, **by),
-        "accuracy": accuracy_score(y, np.array(labels)[best], **by),
-    }
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.2])
