@@ -301,6 +301,11 @@ def test_model_is_that_of_the_path_at_its_penalty_or_where_the_criterion_is_best
     path = run(problem.gram, "y", problem.names, problem.costs, n_lambda=100, **options)
     found = call(problem.gram, "y", problem.names, problem.costs, **options)
     assert found.coefficients == path.best("bic").coefficients
+    for criterion in ("aic", "ebic", "gic", "cp"):
+        chosen = call(
+            problem.gram, "y", problem.names, problem.costs, criterion=criterion, **options
+        )
+        assert chosen.coefficients == path.best(criterion).coefficients
     point = path.penalties.tolist().index(found.shrinkage.penalty)
     assert found.shrinkage.df == path.df[point]
     for point in (3, 40, 99):
