@@ -152,6 +152,31 @@ def test_a_probability_is_worth_what_normal_predictors_make_of_it(frame):
     predictor = problem.predictor(approximate=True)
     part = without(frame[:40], "b", "c")
     found = predictor.predict(part, payoff=(3.0, -5.0))
+    sets = ("a", "b"), ("a", "c"), ("a", "b", "c")
+    has, *more = predictor.patterns([["a"], *map(list, sets)])
+    linear = predictor.gram.select([predictor.target]).covariance().item()
+    eta = has["intercept"] + has["coefficients"]["a"] * part["a"].to_numpy()
+    z, step = np.linspace(-8, 8, 20_001, retstep=True)
+    nets = []
+    for names, one in zip(sets, more, strict=True):
+        spread = (linear * (one["r2"] - has["r2"])) ** 0.5
+        money = 8.0 / (1.0 + np.exp(-(eta[:, None] + spread * z))) - 5.0
+        wins = np.maximum(money, 0) @ norm.pdf(z) * step
+        nets.append(wins - np.maximum(money @ norm.pdf(z) * step, 0) - 0.01 * (len(names) - 1))
+    best = np.maximum(np.max(nets, axis=0), 0.0)
+    assert found["next_value"].fill_null(0.0).to_numpy() == pytest.approx(best, abs=1e-4)
+    assert found["accept"].to_list() == (found["prediction"] > 0.625).to_list()
+    flipped = predictor.predict(part, payoff=(-5.0, 3.0))
+    assert flipped["accept"].to_list() == (found["prediction"] < 3 / 8).to_list()
+
+
+@pytest.mark.filterwarnings("ignore::dbselect.errors.DependenceWarning")
+def test_a_probability_is_worth_what_normal_predictors_make_of_it(frame):
+    frame = frame.with_columns(y=(pl.col("y") > 1).cast(pl.Int8))
+    problem = ds.Problem(frame, "y", costs=dict.fromkeys(COSTS, 0.01), family="binomial")
+    predictor = problem.predictor(approximate=True)
+    part = without(frame[:40], "b", "c")
+    found = predictor.predict(part, payoff=(3.0, -5.0))
     has, both = predictor.patterns([["a"], ["a", "b", "c"]])
     linear = predictor.gram.select([predictor.target]).covariance().item()
     eta = has["intercept"] + has["coefficients"]["a"] * part["a"].to_numpy()
