@@ -84,13 +84,6 @@ def test_a_mistake_gives_code_2_and_one_sentence(files, monkeypatch, capsys, arg
     assert error.count("\n") == 1
 
 
-def test_gram_takes_categories(files, capsys):
-    arguments = ["gram", f"{files}/t.parquet", "--out", f"{files}/g.parquet"]
-    assert main([*arguments, "--columns", "y", "--categories", "s", "--max-levels", "5"]) == 0
-    assert "2 columns, 200 rows" in capsys.readouterr().out
-    assert ds.Gram.read_parquet(files / "g.parquet").columns == ["y", "s.t"]
-
-
 def test_the_extension_is_where_it_says_and_loads(tmp_path, capsys):
     assert main(["extension", "--out", str(tmp_path)]) == 0
     printed = capsys.readouterr().out

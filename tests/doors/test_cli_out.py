@@ -110,14 +110,6 @@ def test_records_of_groups_of_rows(folder, capsys):
     assert "must end in .parquet, .json, or be '-'" in capsys.readouterr().err
 
 
-def test_a_basis_is_told_by_a_file(folder):
-    (folder / "basis.json").write_text('{"a": ["poly", 2]}')
-    columns = ["--columns", "y", "--basis", "basis.json"]
-    assert main(["gram", "t.parquet", *columns, "--out", "g.json"]) == 0
-    expected = ds.gram("t.parquet", ["y"], basis={"a": ("poly", 2)})
-    assert ds.Gram.read_json("g.json").columns == expected.columns == ["y", "a.poly1", "a.poly2"]
-
-
 def test_cross_validation_is_that_of_python(folder, capsys):
     arguments = ["sequence", "t.parquet", "--target", "y", "--cv", "4"]
     assert main([*arguments, "--json"]) == 0

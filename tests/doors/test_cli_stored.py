@@ -50,26 +50,6 @@ def command_in_process(*arguments: str, **settings) -> subprocess.CompletedProce
 # Merging
 
 
-@pytest.mark.system
-def test_merged_records_are_those_of_all_rows(folder, capsys):
-    frame = pl.read_parquet("t.parquet").select("a", "b", "y")
-    for name, part in (("1.csv", frame[:50]), ("2.csv", frame[50:70]), ("3.csv", frame[70:])):
-        part.write_csv(name)
-        assert main(["gram", name, "--out", name.replace("csv", "parquet")]) == 0
-    assert main(["gram", "3.csv", "--out", "3.json"]) == 0
-    capsys.readouterr()
-    command = ["merge", "1.parquet", "2.parquet", "3.json", "--out"]
-    assert main([*command, "all.parquet"]) == 0
-    assert "all.parquet: 3 columns, 110 rows, 10 skipped" in capsys.readouterr().out
-    found, expected = ds.Gram.read_parquet("all.parquet"), ds.gram(frame)
-    np.testing.assert_allclose(found.comoment, expected.comoment, rtol=1e-12, atol=1e-12)
-    assert main([*command, "none.parquet", "--max-skipped", "9"]) == 65
-    assert not (folder / "none.parquet").exists()
-    piped = command_in_process("merge", "1.parquet", "2.parquet", "--out", "-")
-    more = command_in_process("merge", "-", "3.json", "--out", "-", input=piped.stdout)
-    assert json.loads(more.stdout)["rows"] == 110
-
-
 @pytest.mark.parametrize("ending", ["parquet", "ndjson", "arrow"])
 def test_merged_records_of_keys_are_those_of_all_their_rows(folder, ending):
     frame = pl.read_parquet("t.parquet").select("k", "c", "a", "y")
@@ -167,17 +147,6 @@ def test_predictions_go_through_pipes_as_csv(folder):
     pl.read_parquet("t.parquet").clear().write_parquet("t.parquet")
     empty = command_in_process(*arguments, input=written.stdout)
     assert (empty.stdout, empty.returncode) == ("id,prediction\n", 0)
-
-
-@pytest.mark.system
-def test_a_reader_of_predictions_that_leaves_is_no_error(folder):
-    made()
-    pl.concat([pl.read_parquet("t.parquet")] * 500).write_parquet("long.parquet")
-    command = f"{sys.executable} -m dbselect predict s.parquet long.parquet"
-    shell = f"{command} | head -n 2; echo ${{PIPESTATUS[0]}}"
-    found = subprocess.run(["bash", "-c", shell], capture_output=True, text=True, check=True)
-    header, first, code = found.stdout.splitlines()
-    assert (header[:5], first[:2], code, found.stderr) == ("id,a,", "0,", "141", "")
 
 
 @pytest.mark.sample(4)

@@ -26,10 +26,7 @@ def path(tmp_path):
 
 @pytest.mark.parametrize(
     ("flags", "options"),
-    [
-        ([], {}),
-        (["--weight", "w", "--intercept", "no"], {"weight": "w", "intercept": False}),
-    ],
+    [([], {}), (["--weight", "w", "--intercept", "no"], {"weight": "w", "intercept": False})],
 )
 def test_the_terms_are_those_of_python(path, flags, options, capsys):
     command = ["summary", str(path), "--target", "y", "--columns", "a", "b", *flags]
@@ -63,15 +60,6 @@ def test_robust_errors_are_those_of_python(path, flags, options, capsys):
     assert errors == pytest.approx(expected.summary()["std_error"].to_list(), rel=1e-9)
     assert (told["cov_type"], told["clusters"]) == (expected.cov_type, expected.clusters)
     assert told["f_test"] is None
-
-
-def test_dependent_columns_are_told(path, capsys):
-    assert main(["summary", str(path), "--target", "y", "--columns", "a", "b", "twice"]) == 0
-    printed = capsys.readouterr().out
-    assert "Dependent on others: twice." in printed
-    assert "condition number inf" not in printed
-    assert printed.count(" inf ") == 1
-    assert ", p < 0.001; condition number " in printed
 
 
 @pytest.mark.parametrize(

@@ -68,24 +68,6 @@ def test_group_by_gives_each_group_its_own_rows(connection, rows, groups, weight
     assert sum(record["rows"] + record["skipped"] for _, record in found) == rows
 
 
-def test_filter_leaves_rows_out(connection):
-    X, weight, key = rows_of(connection, np.random.default_rng(4), 10_000)
-    query = "SELECT gram({'a': a, 'b': b, 'y': y}, w) FILTER (k = 2) FROM t"
-    assert_gram(one(connection, query), NAMES, X[key == 2], weight[key == 2])
-
-
-def test_distinct_counts_equal_rows_once(connection):
-    query = "SELECT gram(DISTINCT {'x': i % 7, 'y': i % 3}) FROM range(10000) t(i)"
-    X = np.array([(i % 7, i % 3) for i in range(21)], dtype=float)
-    assert_gram(one(connection, query), ["x", "y"], X)
-
-
-def test_order_by_inside_the_call_changes_nothing_but_rounding(connection):
-    X, _, _ = rows_of(connection, np.random.default_rng(5), 5000)
-    query = "SELECT gram({'a': a, 'b': b, 'y': y} ORDER BY b DESC NULLS FIRST) FROM t"
-    assert_gram(one(connection, query), NAMES, X)
-
-
 @pytest.mark.parametrize(
     ("frame", "bounds"),
     [
@@ -184,12 +166,6 @@ def test_fractions_are_read_at_every_stored_width(connection, kind):
     assert_gram(found, ["x"], np.array(values)[:, None])
 
 
-def test_booleans_are_zero_and_one(connection):
-    query = "SELECT gram({'x': i % 3 = 0, 'y': i > 4}) FROM range(5000) t(i)"
-    i = np.arange(5000)
-    assert_gram(one(connection, query), ["x", "y"], np.column_stack([i % 3 == 0, i > 4]) * 1.0)
-
-
 @pytest.mark.parametrize("weight", ["2", "2::UTINYINT", "2.0", "2::FLOAT", "2::HUGEINT"])
 def test_a_weight_may_have_any_numeric_type(connection, weight):
     found = one(connection, f"SELECT gram({{'x': i}}, {weight}) FROM range(3) t(i)")
@@ -241,13 +217,6 @@ def test_merged_parts_are_the_whole(connection, tmp_path):
         assert_gram(record, NAMES, X[key % 7 == m], weight[key % 7 == m])
     listed = one(connection, f"SELECT list_aggregate(list(g), 'gram_merge') FROM '{parts}'")
     assert_gram(listed, NAMES, X, weight)
-
-
-def test_null_records_do_not_disturb_a_merge(connection):
-    query = """SELECT gram_merge(g) FROM (
-        SELECT gram({'x': i}) FILTER (i % 4 <> 1) AS g FROM range(20) t(i) GROUP BY i)"""
-    X = np.array([i for i in range(20) if i % 4 != 1], dtype=float)[:, None]
-    assert_gram(one(connection, query), ["x"], X)
 
 
 def test_remove_is_the_inverse_of_merge(connection):
@@ -389,19 +358,6 @@ def test_a_row_that_no_prefix_can_read_is_an_error(connection, row, words):
     assert len(predictions(connection, "t")) > 0  # the connection goes on
 
 
-def test_a_stored_sequence_predicts_after_reopening(tmp_path):
-    rng = np.random.default_rng(20)
-    with ds.connect(tmp_path / "a.duckdb") as con:
-        X, y, _ = linear_table(con, rng)
-        con.execute(f"CREATE TABLE s AS SELECT anytime_sequence(gram({ROW}), 'y') AS s FROM t")
-    intercept, coefficients, _ = fit(X, y)
-    with ds.connect(tmp_path / "a.duckdb", read_only=True) as con:
-        found = con.execute("SELECT anytime_predict(s, t).prediction FROM t, s").fetchall()
-        np.testing.assert_allclose([x for (x,) in found], intercept + X @ coefficients, rtol=1e-10)
-        with pytest.raises(duckdb.Error, match="read-only"):
-            con.execute("CREATE TABLE u AS SELECT 1")
-
-
 def test_registering_twice_is_harmless(connection):
     ds.register(connection)
     ds.register(connection)
@@ -426,17 +382,6 @@ def test_functions_outlive_the_cursor_that_registered_them():
         assert one(con, query) == 2
 
 
-def test_nothing_is_written_to_the_database(tmp_path):
-    with ds.connect(tmp_path / "a.duckdb") as con:
-        con.execute("CREATE TABLE t AS SELECT gram({'x': i}) AS g FROM range(3) t(i)")
-    with duckdb.connect(str(tmp_path / "a.duckdb")) as con:
-        query = """SELECT function_name FROM duckdb_functions() WHERE function_name
-            SIMILAR TO '(gram|gram_.*|dbselect_.*|anytime_.*)'"""
-        assert con.execute(query).fetchall() == []
-        assert con.execute("SELECT g.rows FROM t").fetchall() == [(3,)]
-        assert con.execute("SELECT table_name FROM duckdb_tables()").fetchall() == [("t",)]
-
-
 def test_a_connection_that_refuses_the_extension_is_told_two_ways_out():
     with duckdb.connect() as con:
         with pytest.raises(ds.errors.EngineError) as refusal:
@@ -445,9 +390,6 @@ def test_a_connection_that_refuses_the_extension_is_told_two_ways_out():
         assert "allow_unsigned_extensions" in str(refusal.value)
         assert con.execute("SELECT 42").fetchall() == [(42,)]
         assert ds.gram(con.sql("SELECT i AS x FROM range(3) t(i)")).mean == [1.0]
-
-
-GOOD = "gram({'y': i * i, 'x': i, 'z': i % 3})"
 
 
 @pytest.mark.parametrize(
@@ -480,15 +422,6 @@ def test_mistakes_are_named_and_the_connection_goes_on(connection, call, words):
         connection.execute(f"SELECT {call} FROM range(10) t(i)").fetchall()
     missing = [word for word in words if word not in str(refusal.value)]
     assert not missing, f"{missing} not in: {refusal.value}"
-    assert connection.execute("SELECT 42").fetchall() == [(42,)]
-
-
-def test_merging_unequal_columns_shows_the_difference(connection):
-    query = """SELECT gram_merge(g) FROM (
-        SELECT gram({'x': i, 'y': i}) AS g FROM range(3) t(i) UNION ALL
-        SELECT gram({'x': i, 'z': i}) FROM range(3) t(i))"""
-    with pytest.raises(duckdb.Error, match=r"unequal columns.*'[yz]'.*'[yz]'"):
-        connection.execute(query).fetchall()
     assert connection.execute("SELECT 42").fetchall() == [(42,)]
 
 

@@ -53,16 +53,6 @@ def test_gram_in_group_by_and_over_sees_the_rows_of_its_group(engine):
         assert_gram(record, table.names, table.X[mine], table.weight[mine])
 
 
-def test_many_small_groups():
-    rng = np.random.default_rng(3)
-    x, key = rng.standard_normal((3000, 2)), rng.permutation(np.arange(3000) % 1000)
-    frame = pl.DataFrame({"k": key, "a": x[:, 0], "b": x[:, 1]})
-    found = frame.group_by("k").agg(gram=pl.struct("a", "b").dbselect.gram())
-    assert found.height == 1000
-    for k, record in found.rows()[::50]:
-        assert_gram(record, ["a", "b"], x[key == k])
-
-
 def test_chunks_may_be_cut_differently_from_input_to_input():
     table = typed(np.random.default_rng(4), rows=999)
     frame = chunked(table.frame, "weight", "demo", "y")
@@ -111,13 +101,6 @@ def test_a_weight_is_a_column_an_expression_or_a_number(weight, value):
     numbers = expected.cast(pl.Float64).fill_null(0.0).to_numpy()
     assert_gram(record, table.names, table.X, np.broadcast_to(numbers, len(table.X)))
     assert value is None or len(expected) in (1, len(table.X))
-
-
-def test_a_group_of_one_row_keeps_weight_and_row_apart():
-    frame = pl.DataFrame({"k": [1, 2, 2], "x": [5.0, 1.0, 3.0], "w": [2.0, 1.0, 3.0]})
-    found = frame.group_by("k", maintain_order=True).agg(pl.struct("x").dbselect.gram(weight="w"))
-    assert_gram(found["x"][0], ["x"], np.array([[5.0]]), np.array([2.0]))
-    assert_gram(found["x"][1], ["x"], np.array([[1.0], [3.0]]), np.array([1.0, 3.0]))
 
 
 @pytest.mark.parametrize("engine", ENGINES)
@@ -179,38 +162,6 @@ def test_merged_parts_are_the_whole(engine):
         assert_gram(record, table.names, table.X[mine], table.weight[mine])
 
 
-def test_null_records_do_not_disturb_a_merge():
-    frame = pl.DataFrame({"x": [1.0, 2.0, 6.0]})
-    gram = frame.select(gram=pl.struct("x").dbselect.gram())
-    three = pl.concat([gram.with_columns(gram=None).cast(gram.schema), gram], rechunk=False)
-    assert_gram(three.select(pl.col("gram").dbselect.merge()).item(), ["x"], frame.to_numpy())
-    nothing = three.head(1).select(pl.col("gram").dbselect.merge())
-    assert nothing["gram"].to_list() == [None]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("engine", ENGINES)
-def test_a_scan_is_reduced_out_of_core(tmp_path, engine):
-    rng = np.random.default_rng(9)
-    table = typed(rng, rows=20_000)
-    for i in range(3):
-        part = table.frame[i * 7000 : (i + 1) * 7000]
-        part.write_parquet(tmp_path / f"{i}.parquet", row_group_size=1024)
-    lf = pl.scan_parquet(tmp_path / "*.parquet")
-    found = lf.dbselect.gram("emb", "y", "d*.age", weight="weight").collect(engine=engine)
-    assert (found.height, found.columns) == (1, ["gram"])
-    names = ["emb[1]", "emb[2]", "emb[3]", "y", "demo.age"]
-    assert_gram(found.item(), names, table.take(names), table.weight)
-    every = (
-        lf.filter(region="north")
-        .drop("region")
-        .dbselect.gram(weight="weight")
-        .collect(engine=engine)
-    )
-    north = table.frame["region"].to_numpy() == "north"
-    assert_gram(every.item(), table.names, table.X[north], table.weight[north])
-
-
 def gram_of(rng, rows=500):
     a, b, c, noise = rng.standard_normal((4, rows))
     y = 1 + 3 * a + b - 2 * c + 0.1 * noise
@@ -249,13 +200,6 @@ def test_one_sequence_serves_all_rows_within_a_budget(engine, budget, step):
     assert found["step"].unique().to_list() == [step]
     assert found["spent"].unique().to_list() == [[0.0, 1.0, 5.0, 7.0][step]]
     assert found["next_group"].unique().to_list() == [["a", "c", "b", None][step]]
-
-
-def test_a_literal_sequence_is_used_for_every_row():
-    frame = gram_of(np.random.default_rng(13), rows=300)
-    literal = pl.lit(sequence(frame)["sequence"])
-    found = frame.select(p=literal.dbselect.predict(pl.struct("a", "b", "c"))).unnest("p")
-    np.testing.assert_allclose(found["prediction"], design(frame, 3), rtol=1e-9)
 
 
 @pytest.mark.parametrize(

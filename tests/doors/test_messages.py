@@ -94,19 +94,6 @@ def test_records_merge_whatever_the_order_of_their_columns(loaded):
         assert named[0] == pytest.approx(named[1])
 
 
-def test_grams_add_and_subtract_whatever_the_order_of_their_columns():
-    frame = pl.DataFrame({"x": [1.0, 2, 4], "y": [1.0, 3, 9], "k": ["a", "b", "a"]})
-    one_, two = (ds.gram(frame.select(names)) for names in (["y", "k", "x"], ["x", "y", "k"]))
-    whole = one_ + two
-    assert whole.columns == (two + one_).columns == two.columns
-    twice = two + two
-    np.testing.assert_allclose(whole.comoment, twice.comoment)
-    np.testing.assert_allclose((whole - one_).mean, two.mean)
-    frames = pl.DataFrame({"g": [one_.to_struct(), two.to_struct()]})
-    merged_ = frames.select(pl.col("g").dbselect.merge()).item()
-    assert merged_["columns"] == two.columns
-
-
 def test_a_record_in_the_place_of_a_table_is_named(connection):
     connection.execute(TABLE)
     query = f"SELECT anytime_sequence_glm(gram({ROW}), 'y', 'poisson') FROM t"
@@ -194,9 +181,3 @@ def test_a_curve_with_a_value_that_is_no_number_is_refused(name, value):
     bad = pl.Series(name, [0.0, value] if value != "much" else ["0", value])
     with pytest.raises(ds.errors.ArgumentError, match=f"'{name}' that is not finite"):
         ds.compare({"curve": curve.with_columns(bad)})
-
-
-def test_frames_have_the_methods_of_lazy_frames():
-    frame = pl.DataFrame({"x": [1.0, 2, 4], "y": [1.0, 3, 9]})
-    lazy = frame.lazy().dbselect.gram().collect()
-    assert frame.dbselect.gram().lazy().collect().equals(lazy)

@@ -142,22 +142,6 @@ def test_plain_sql_treats_levels_that_the_fit_has_not_seen(loaded):
         loaded.execute(f"SELECT {text} FROM {row}").fetchall()
 
 
-@pytest.mark.parametrize(
-    "call",
-    ["best_within(g, 'y', 3)", "exchange(g, 'y', 2)", "lasso(g, 'y')", "sght(g, 'y', 3, 2)"],
-)
-def test_models_of_other_methods_predict(loaded, call):
-    loaded.execute(f"CREATE OR REPLACE TEMP TABLE chosen AS SELECT {call} AS m FROM models")
-    found = numbers(loaded.execute("SELECT predict(m, t).prediction FROM t, chosen").fetchall())
-    text = one(loaded, "SELECT model_sql(m) FROM chosen")
-    plain = numbers(loaded.execute(f"SELECT {text} FROM t").fetchall())
-    np.testing.assert_allclose(found, plain, rtol=1e-12, atol=1e-12)
-    # Least squares and its kin pass through the means.
-    error = "avg(predict(m, t).prediction - y)"
-    mean = one(loaded, f"SELECT {error} FROM t, chosen WHERE kind IS NOT NULL")
-    assert mean == pytest.approx(0.0, abs=1e-9)
-
-
 def test_rows_of_a_chunk_are_predicted_column_by_column_or_one_by_one(loaded):
     """Some rows lack something, sequences and budgets differ from row to row."""
     rng = np.random.default_rng(7)

@@ -113,27 +113,6 @@ def test_values_gains_and_losses_are_those_of_refits(groups, responses, ridge, o
         )
 
 
-@pytest.mark.parametrize("responses", [1, 3])
-def test_all_prefixes_are_known_at_the_end(responses):
-    X, Y = rows_of(responses)
-    problem = problem_of(X, Y, 0.1)
-    state, each = LinearState(problem, SHARED), [LinearState(problem, SHARED)]
-    for group in (3, 0, 4):
-        each.append(each[-1].copy())
-        each[-1].add(group)
-    assert state.add_all([3, 0, 4]) == pytest.approx(each[-1].explained, abs=EPS)
-    coef = np.array([one.coef() for one in each])
-    np.testing.assert_allclose(state.coefficients(), coef, atol=EPS)
-    gains = np.diff([one.explained for one in each])
-    np.testing.assert_allclose(state.response_gains().sum(axis=1), gains, atol=EPS)
-    whole = state.support
-    C = problem.G[np.ix_(whole, whole)]
-    degrees = np.trace(np.linalg.solve(C + 0.1 * np.eye(len(whole)), C))
-    assert state.degrees() == pytest.approx(degrees)
-    factor = np.linalg.cholesky(C + 0.1 * np.eye(len(whole)))
-    assert state.condition() == pytest.approx(np.linalg.cond(factor.T, 1) ** 2)
-
-
 def test_copies_change_alone_and_a_pickle_has_the_same_groups():
     problem = problem_of(*rows_of())
     state = LinearState(problem, SHARED)
@@ -172,22 +151,6 @@ def test_what_reading_rows_raises_comes_out_and_nothing_changes():
     assert state.held == [1, 0, 3]
     state.remove(1)
     assert sorted(state.support) == [0, 1, 3, 5, 7]
-
-
-def test_a_search_ends_at_the_first_row_that_is_not_read():
-    problem = unread(problem_of(*rows_of(), ridge=0.1))
-    state = LinearState(problem, SHARED)
-    state.add(1)
-    read, turns = len(problem.asked), []
-    problem.errors.extend([KeyError("second"), ValueError("first")])
-    with pytest.raises(ValueError, match="first"):
-        state.greedy("fr", np.ones(5), lambda *step: turns.append(step))
-    assert (len(problem.asked), turns, state.held) == (read + 1, [], [1])
-    problem.errors[:] = [ValueError("third")]
-    with pytest.raises(ValueError, match="third"):
-        state.upper_bounds([0], np.ones(5), np.ones(1))
-    state.greedy("fr", np.ones(5), lambda *_: None)
-    assert state.explained == pytest.approx(explained(*rows_of(), {0, 1, 3, 5, 7, 8}, 0.1), abs=EPS)
 
 
 def test_copies_read_rows_at_once_each_of_its_own():
@@ -253,24 +216,6 @@ def test_what_a_call_calls_cannot_read_the_state():
     state = LinearState(problem, GROUPS)
     state.greedy("fr", np.ones(5), read, max_groups=2)
     assert (len(errors), len(state.held)) == (4, 2)  # two reads and two steps
-
-
-@pytest.mark.parametrize("groups", [[], [[]], [[], [0], []]], ids=["none", "empty", "some"])
-@pytest.mark.parametrize("rule", ["fr", "omp", "omp-unwhitened", "omp-single"])
-def test_groups_and_problems_of_no_columns_explain_nothing(rule, groups):
-    X, Y = rows_of(2, width=max(map(len, groups), default=0))
-    state = LinearState(problem_of(X, Y), [np.array(columns, int) for columns in groups])
-    costs, expected = np.ones(len(groups)), explained(X, Y, set(range(X.shape[1])), 0.0)
-    most = state.upper_bounds([], costs, np.array([float(len(groups))]))
-    assert most == pytest.approx(expected, abs=EPS)
-    state.greedy(rule, costs, lambda *_: None)
-    state.add_all([group for group in range(len(groups)) if group not in state.held])
-    assert state.explained == pytest.approx(expected, abs=EPS)
-    assert (state.aliased, state.is_indefinite) == ([], False)
-    assert state.coefficients().shape == (len(groups) + 1, 2, X.shape[1])
-    assert (state.condition(), state.degrees()) == (pytest.approx(1), X.shape[1])
-    losses = [state.copy().remove(group) for group in range(len(groups))]
-    np.testing.assert_allclose(losses, state.losses(), atol=EPS)
 
 
 def test_threads_take_turns():

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 import pytest
 import statsmodels.api as sm
-from conftest import OPENERS, Stream
+from conftest import Stream
 from sklearn.linear_model import LogisticRegression, PoissonRegressor
 
 import dbselect as ds
@@ -144,45 +144,6 @@ def test_two_classes_are_a_binomial_target():
     for name in COLUMNS:
         difference = two.coefficients["yes"][name] - two.coefficients["no"][name]
         np.testing.assert_allclose(difference, one.coefficients[name], rtol=1e-8)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "as_source", [kind for kind in OPENERS if kind not in ("arrow reader", "arrow stream")],
-    indirect=True,
-)  # fmt: skip
-def test_every_source_gives_the_same_fit(as_source):
-    frame = table(rows=400).with_columns(
-        a=pl.when(pl.int_range(pl.len()) % 13 == 1).then(None).otherwise("a"),
-        b=pl.when(pl.int_range(pl.len()) % 17 == 1).then(np.nan).otherwise("b"),
-        nested=pl.struct("c", "d"),
-        pair=pl.concat_list("e", pl.col("e") ** 2).list.to_array(2),
-        logs=pl.when(pl.int_range(pl.len()) % 19 == 1).then(None).otherwise("logs"),
-    )
-    used = frame.filter(
-        pl.col("a").is_not_null(),
-        pl.col("b").is_not_nan(),
-        pl.col("logs").is_not_null(),
-        pl.col("w") > 0,
-    )
-    columns = ["a", "b", "nested", "pair"]
-    A = np.column_stack(
-        [np.ones(used.height), used.select("a", "b", "c", "d", "e").to_numpy(), used["e"] ** 2]
-    )
-    scale = np.abs(A).max(axis=0)
-    truth = sm.GLM(
-        used["poisson"].to_numpy(), A / scale, family=sm.families.Poisson(),
-        freq_weights=used["w"].to_numpy(), offset=used["logs"].to_numpy(),
-    ).fit(tol=1e-14)  # fmt: skip
-    source = as_source(frame)
-    model = ds.fit(source, "poisson", columns, family="poisson", weight="w", offset="logs")
-    assert model.columns == ["a", "b", "nested.c", "nested.d", "pair[1]", "pair[2]"]
-    assert (model.rows, model.rows + model.skipped) == (used.height, frame.height)
-    np.testing.assert_allclose(model.deviance, truth.deviance, rtol=1e-9)
-    np.testing.assert_allclose(model.predict(used), truth.fittedvalues, rtol=1e-6)
-    classes = ds.fit(source, "multinomial", ["b", "nested"], family="multinomial")
-    reference = ds.fit(frame, "multinomial", ["b", "nested"], family="multinomial")
-    np.testing.assert_allclose(classes.deviance, reference.deviance, rtol=1e-12)
 
 
 def test_columns_far_from_zero_cost_no_digits():
@@ -354,37 +315,6 @@ def test_polars_and_sql_predict_what_the_model_predicts(family):
             values = found["p"].to_numpy()
         np.testing.assert_allclose(values[~missing], expected[~missing], rtol=1e-12)
         assert np.isnan(values[missing]).all()
-
-
-def test_an_array_is_predicted_by_name():
-    frame = table(rows=100)
-    model = ds.fit(frame, "poisson", ["a", "b"], family="poisson", offset="logs")
-    X = frame.select("logs", "c", "b", "a").to_numpy()
-    expected = model.predict(frame)
-    np.testing.assert_allclose(model.predict(X, ["logs", "c", "b", "a"]), expected, rtol=1e-14)
-    with pytest.raises(errors.ArgumentError, match=re.escape("X has shape (100, 4); it must be")):
-        model.predict(X)
-    with pytest.raises(errors.ColumnError, match="the rows lack column 'a', which"):
-        model.predict(X, ["logs", "c", "b", "z"])
-
-
-@pytest.mark.parametrize("kind", [pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
-def test_a_frame_of_another_library_is_predicted_by_its_own_names(kind):
-    frame = table(rows=100)
-    found = kind(frame.select("c", "logs", "b", "a"))
-    model = ds.fit(frame, "poisson", ["a", "b"], family="poisson", offset="logs")
-    np.testing.assert_array_equal(model.predict(found), model.predict(frame))
-    seq = ds.anytime_sequence(
-        frame, "poisson", {"a": ["a"], "b": ["b"]}, family="poisson", offset="logs"
-    )
-    np.testing.assert_array_equal(seq.predict(found), seq.predict(frame))
-
-
-def test_a_point_in_a_column_name_is_no_nesting():
-    frame = table(rows=100).rename({"a": "a.length"})
-    model = ds.fit(frame, "binomial", ["a.length", "b"], family="binomial")
-    expected = model.predict(frame.select("a.length", "b").to_numpy())
-    np.testing.assert_array_equal(model.predict(frame), expected)
 
 
 def test_a_row_far_from_all_others_is_not_told_for_certain():

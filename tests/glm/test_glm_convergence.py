@@ -46,24 +46,6 @@ def test_slow_scoring_still_converges(family, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("link", ["logit", "probit", "cloglog", "loglog", "cauchit"])
-@pytest.mark.parametrize("quasi", [False, True])
-def test_what_is_separated_is_still_found(link, quasi):
-    rng = np.random.default_rng(12)
-    x = rng.normal(size=60)
-    y = (x > 0.2) * 1.0
-    if quasi:
-        y = (rng.random(60) < 0.5) * 1.0
-        y[:8] = 1.0
-    flag = np.arange(60) < 8
-    frame = pl.DataFrame({"x": x, "flag": flag * 1.0, "y": y})
-    family = "binomial" if link == "logit" else f"binomial({link})"
-    with pytest.warns(ds.errors.SeparationWarning):
-        found = ds.fit(frame, "y", ["x", "flag"] if quasi else ["x"], family=family)
-    assert found.status.name == "SEPARATED"
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("seed", [4, 5, 14, 19])
 def test_rule_fr_gives_up_no_candidate_that_could_still_gain_most(seed):
     rng = np.random.default_rng(seed)

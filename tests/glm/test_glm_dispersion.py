@@ -2,7 +2,6 @@
 
 import warnings
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -69,15 +68,6 @@ def test_weights_count_rows():
     repeated = TABLE.select(pl.all().repeat_by("w")).explode(pl.all())
     every = ds.fit(repeated, "y", COLUMNS, family="negative_binomial")
     assert number_of(plain.family) == pytest.approx(number_of(every.family), rel=NAMED)
-
-
-@pytest.mark.slow
-def test_every_engine_finds_it():
-    first = ds.fit(TABLE, "y", COLUMNS, family="negative_binomial")
-    con = duckdb.connect()
-    con.register("rows", TABLE.to_arrow())
-    for source in (con.sql("FROM rows"), TABLE.lazy(), TABLE.to_arrow()):
-        assert ds.fit(source, "y", COLUMNS, family="negative_binomial").family == first.family
 
 
 @pytest.mark.slow

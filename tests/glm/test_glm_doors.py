@@ -2,9 +2,7 @@
 
 import copy
 import json
-import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -154,25 +152,6 @@ def test_a_call_in_a_running_query_neither_blocks_nor_mixes_rows(con, threads):
     assert found == {("binomial", 400), ("binomial", part), ("poisson", 400), ("y", None)}
 
 
-@pytest.mark.slow
-def test_many_connections_may_call_at_once(con):
-    found: list[int] = []
-
-    def work() -> None:
-        with con.cursor() as cursor:
-            ds.register(cursor)
-            found.extend(
-                value(cursor, f"SELECT anytime_sequence_glm('t', {SMALL}.rows") for _ in "ab"
-            )
-
-    threads = [threading.Thread(target=work) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert found == [400] * 6
-
-
 SMALL = "'binomial', 'binomial', groups := {'a': ['a']}, rule := 'score')"
 
 
@@ -198,27 +177,6 @@ def test_what_is_temporary_is_refused_and_python_reads_it(con):
         assert ds.anytime_sequence(
             con.table(name), "binomial", {"a": ["a"]}, family="binomial"
         ).rows == len(short)
-
-
-def test_variables_of_python_are_no_tables(con):
-    source = text = query = table(rows=50)
-    assert len(source) == len(text) == len(query)
-    for name in ("source", "text", "query"):
-        with pytest.raises(duckdb.Error, match=f"cannot read '{name}'"):
-            con.execute(f"SELECT anytime_sequence_glm('{name}', {SMALL}")
-
-
-@pytest.mark.slow
-def test_names_are_found_where_the_caller_finds_them(con):
-    load_into = 'CREATE SCHEMA "an other"; USE "an other"'
-    con.execute(load_into)
-    load(con, '"my table"', rows=300)
-    load(con, "t", rows=200)
-    assert value(con, f"SELECT anytime_sequence_glm('t', {SMALL}.rows") == 200
-    assert value(con, f"SELECT anytime_sequence_glm('\"my table\"', {SMALL}.rows") == 300
-    assert value(con, f"SELECT anytime_sequence_glm('main.t', {SMALL}.rows") == 400
-    con.execute("USE main")
-    assert value(con, f"SELECT anytime_sequence_glm('t', {SMALL}.rows") == 400
 
 
 def test_a_view_and_a_file_are_read(con, tmp_path):
@@ -263,26 +221,6 @@ def test_calls_leave_no_connection_open(tmp_path):
         assert value(again, "SELECT count(*) FROM t") == 400
     with ds.connect(path, read_only=True) as con:
         assert value(con, f"SELECT anytime_sequence_glm('t', {SMALL}.rows") == 400
-
-
-def through_duckdb(found: ds.results.GlmSequence, folder: Path) -> ds.results.GlmSequence:
-    found.write_parquet(folder / "one.parquet")
-    with ds.connect() as con:
-        con.execute(f"CREATE TABLE m AS FROM '{folder}/one.parquet'")
-        row = ", ".join(f"{name}: 1.0" for name in [*found.columns, "logs"])
-        assert value(con, f"SELECT glm_predict(m, {{{row}}}) FROM m")["step"] == 3
-        return ds.results.GlmSequence.from_struct(value(con, "SELECT m FROM m"))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-def test_a_sequence_survives_being_stored_in_duckdb(family, tmp_path):
-    sequence = in_python(table(rows=200), family)
-    again = through_duckdb(sequence, tmp_path)
-    assert again.to_struct() == sequence.to_struct()
-    assert repr(again) == repr(sequence)
-    for budget in (0.0, 0.5, None):
-        assert again.sql(budget) == sequence.sql(budget)
 
 
 @pytest.mark.parametrize(
@@ -333,9 +271,3 @@ def test_a_damaged_record_is_refused(damage, tmp_path):
     (tmp_path / "one.json").write_text(json.dumps(record))
     with pytest.raises(ds.errors.RecordError, match="sequence record"):
         ds.results.GlmSequence.read_json(tmp_path / "one.json")
-
-
-@pytest.mark.parametrize("other", [None, 3, [], "text"])
-def test_something_else_is_no_record(other):
-    with pytest.raises(ds.errors.RecordError, match="must be a mapping"):
-        ds.results.GlmSequence.from_struct(other)

@@ -6,7 +6,6 @@ import polars as pl
 import pytest
 
 import dbselect as ds
-from dbselect.doors.cli import main
 
 sm = pytest.importorskip("statsmodels.api")
 
@@ -109,21 +108,6 @@ def test_sequences_files_and_other_rows(tmp_path):
     np.testing.assert_allclose(some["deviance"], kept["deviance"], rtol=1e-12)
 
 
-def test_gamma_on_other_rows_is_beside_the_exposure():
-    seq = ds.anytime_sequence(THERE, "size", GROUPS, family="gamma", exposure="hours")
-    by_offset = ds.anytime_sequence(THERE, "size", GROUPS, family="gamma", offset="logs")
-    np.testing.assert_allclose(
-        ds.evaluate(seq, THERE)["r2"], ds.evaluate(by_offset, THERE)["r2"], atol=1e-9
-    )
-
-
-def test_in_objectives_and_searches():
-    objective = ds.Problem(TABLE, "y", GROUPS, family="poisson", exposure="hours").objective()
-    plain = ds.Problem(THERE, "y", GROUPS, family="poisson", offset="logs").objective()
-    np.testing.assert_allclose(objective.gains(), plain.gains(), rtol=1e-9)
-    assert ds.foba(objective).at().exposure == "hours"
-
-
 def test_in_sql_and_polars():
     frame = TABLE.select("a", "b", "hours", "y")
     options = {"family": "poisson", "exposure": "hours"}
@@ -146,19 +130,6 @@ def test_in_sql_and_polars():
     found = np.ma.filled(p, np.nan)
     np.testing.assert_allclose(found, truth.at().predict(frame), rtol=1e-7)
     assert np.ma.getmaskarray(none).all()
-
-
-def test_on_the_command_line(tmp_path, capsys):
-    path, out = tmp_path / "t.parquet", tmp_path / "s.json"
-    TABLE.select("a", "b", "hours", "y").write_parquet(path)
-    call = ["sequence", str(path), "--target", "y", "--exposure", "hours", "--out", str(out)]
-    assert main([*call, "--family", "poisson"]) == 0
-    assert ds.results.GlmSequence.read_json(out).exposure == "hours"
-    assert main([*call, "--family", "binomial"]) == 2
-    assert (
-        "exposure is 'hours'; its logarithm is added where the link is log"
-        in capsys.readouterr().err
-    )
 
 
 def test_a_nested_exposure():

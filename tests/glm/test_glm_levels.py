@@ -102,14 +102,6 @@ def test_of_text_it_is_the_second_in_order(target):
     assert ds.fit(TABLE, "boolean", COLUMNS, family="binomial").levels == ()
 
 
-@pytest.mark.parametrize("link", ["probit", "cloglog"])
-def test_by_every_link(link):
-    family = f"binomial({link})"
-    found = ds.fit(TABLE, "word", COLUMNS, family=family)
-    truth = ds.fit(TABLE, "number", COLUMNS, family=family)
-    assert found.deviance == pytest.approx(truth.deviance, rel=1e-12)
-
-
 def test_searches_files_and_other_rows(tmp_path):
     seq = ds.anytime_sequence(TABLE, "word", GROUPS, family="binomial")
     np.testing.assert_allclose(seq.deviance, STEPS.deviance, rtol=1e-12)

@@ -2,31 +2,22 @@
 
 import warnings
 from functools import cache
-from itertools import combinations
 
 import numpy as np
 import polars as pl
 import pytest
 import statsmodels.api as sm
 from conftest import Stream
-from sklearn.linear_model import LogisticRegression, PoissonRegressor
-from test_dash import Dense
 from test_glm import COLUMNS, FAMILIES, OFFSETS, Counted, design, table
 
 import dbselect as ds
 from dbselect.glm import refits
 from dbselect.glm.held_rows import HeldRows
-from dbselect.record.groups import groups_of
 from dbselect.search import rows as rows_of_search
-from dbselect.selection.criteria import forward_regression
-from dbselect.selection.foba import Share, backward_search, foba_search
-from dbselect.selection.moves import by_loss
 from dbselect.sources.open import open_table
 from dbselect.sources.sampling.drawn import sample
 
 GROUPS = {"ab": ["a", "b"], "c": ["c"], "d": ["d"], "e": ["e"]}
-#: Both sides of a difference end some 1e-12 above the least deviance.
-EXACT = {"rtol": 1e-9, "atol": 1e-11}
 
 
 def objective_of(frame, family, groups=GROUPS, **options):
@@ -66,50 +57,6 @@ def explained_by(frame, family, groups=GROUPS, weight=None):
     return value
 
 
-def assert_answers_are(objective, value, held):
-    whole = frozenset(held)
-    np.testing.assert_allclose(objective.value, value(whole), **EXACT)
-    gains = [value(whole | {a}) - value(whole) for a in range(objective.size)]
-    losses = [value(whole) - value(whole - {a}) for a in range(objective.size)]
-    np.testing.assert_allclose(objective.gains(), gains, **EXACT)
-    np.testing.assert_allclose(objective.losses(), losses, **EXACT)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ["binomial", "poisson"])
-def test_a_ridge_is_that_of_scikit_learn(family):
-    frame, ridge = table(rows=400), 0.2
-    y = frame[family].to_numpy()
-    exact = {"tol": 1e-11, "max_iter": 1000, "solver": "newton-cholesky"}
-
-    @cache
-    def value(held):
-        columns = [column for group in sorted(held) for column in list(GROUPS.values())[group]]
-        if not columns:
-            return 0.0
-        X = frame.select(columns).to_numpy()
-        Z = (X - X.mean(axis=0)) / X.std(axis=0)
-        if family == "binomial":
-            fit = LogisticRegression(C=1 / (ridge * len(y)), **exact).fit(Z, y)
-            deviance, null = (
-                -2 * np.sum(y * np.log(p) + (1 - y) * np.log1p(-p))
-                for p in (fit.predict_proba(Z)[:, 1], np.full(len(y), y.mean()))
-            )
-        else:
-            fit = PoissonRegressor(alpha=ridge, **exact).fit(Z, y)
-            log = y * np.log(np.maximum(y, 1))
-            deviance, null = (
-                2 * np.sum(log - y * np.log(mean) - y + mean)
-                for mean in (fit.predict(Z), np.full(len(y), y.mean()))
-            )
-        return 1 - (deviance + ridge * len(y) * np.sum(fit.coef_**2)) / null
-
-    state = ds.Problem(frame, family, GROUPS, family=family, ridge=ridge).objective()
-    for held in ([], [0], [0, 3], [0, 3, 1, 2]):
-        state.add_all([group for group in held if group not in state.held])
-        assert_answers_are(state, value, held)
-
-
 def test_answers_in_blocks_are_those_in_one(monkeypatch):
     frame = table(rows=300)
     whole = objective_of(frame, "binomial", {name: [name] for name in COLUMNS})
@@ -119,19 +66,6 @@ def test_answers_in_blocks_are_those_in_one(monkeypatch):
         state.add_all([1, 3])
     np.testing.assert_allclose(blocks.gains(), whole.gains(), rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(blocks.losses(), whole.losses(), rtol=1e-10, atol=1e-12)
-
-
-def test_a_first_step_that_goes_too_far_is_halved():
-    rng = np.random.default_rng(1)
-    x, other = rng.standard_t(2, size=300), rng.normal(size=300)
-    counts = rng.poisson(np.exp(np.clip(1.2 * x, -6, 5)))
-    frame = pl.DataFrame({"x": x, "other": other, "poisson": counts, "logs": np.zeros(300)})
-    groups = {"x": ["x"], "other": ["other"]}
-    value = explained_by(frame, "poisson", groups)
-    state = objective_of(frame, "poisson", groups)
-    for held in ([], [1], [1, 0]):
-        state.add_all(held[-1:])
-        assert_answers_are(state, value, held)
 
 
 def test_columns_that_others_make_up_gain_nothing_and_are_not_missed():
@@ -349,13 +283,6 @@ def test_methods_that_search_all_rows_do_not_sample(little_memory):
     assert (some.rows, some.rows_searched) == (300, None)
 
 
-def test_an_objective_of_a_sample_says_so(little_memory):
-    with pytest.warns(ds.errors.SampleWarning, match=SAMPLED):
-        objective = objective_of(table(), "binomial", seed=3)
-    assert "300 of 1500 rows" in repr(objective)
-    assert objective.rows == 300
-
-
 def test_a_stream_of_too_many_rows_is_refused(little_memory):
     with pytest.raises(ds.errors.SourceError, match="read only once"):
         objective_of(Stream(table().to_arrow()), "binomial")
@@ -364,61 +291,8 @@ def test_a_stream_of_too_many_rows_is_refused(little_memory):
 # Searches
 
 
-def dense(frame, family, groups):
-    return Dense(explained_by(frame, family, groups), len(groups))
-
-
-def with_surrogate(rows=500):
-    """Return a table whose column s is best at first and dispensable once a and b are there."""
-    rng = np.random.default_rng(4)
-    X = rng.normal(size=(rows, 5))
-    s = X[:, 0] + X[:, 1] + 0.7 * rng.normal(size=rows)
-    y = rng.random(rows) < 1 / (1 + np.exp(-2 * (X[:, 0] + X[:, 1])))
-    return pl.DataFrame(X, schema=COLUMNS).with_columns(s=pl.Series(s), binomial=pl.Series(y * 1))
-
-
 def actions(steps):
     return [(step["action"], step["group"]) for step in steps.to_dicts()[1:]]
-
-
-def traced(run, names):
-    found = []
-    run(found.append)
-    return [(step.action, names[step.group]) for step in found]
-
-
-@pytest.mark.slow
-def test_foba_is_that_of_brute_force_and_gives_back_what_became_dispensable():
-    frame = with_surrogate()
-    groups = {name: [name] for name in ["s", *COLUMNS]}
-    costs = {name: 1.0 + 0.1 * number for number, name in enumerate(groups)}
-    found = groups_of(list(groups), groups, costs)
-    start = dense(frame, "binomial", groups)
-    expected = traced(
-        lambda record: foba_search(
-            start,
-            found,
-            forward_regression(None),
-            by_loss,
-            record,
-            epsilon=0.01,
-            allowance=Share(0.5),
-        ),
-        list(groups),
-    )
-    objective = objective_of(frame, "binomial", groups)
-    seq = ds.foba(objective, costs=costs, epsilon=0.01)
-    assert actions(seq.steps) == expected
-    assert ("remove", "s") in expected
-    assert "-s" in repr(seq)
-    assert objective.held == []
-    model = seq.at(size=2)
-    assert set(model.groups) == {"a", "b"}
-    value = explained_by(frame, "binomial", groups)
-    assert model.explained == pytest.approx(value(frozenset({1, 2})), rel=1e-9)
-    assert model.spent == pytest.approx(1.1 + 1.2)
-    again = ds.results.GlmSequence.from_struct(seq.to_struct())
-    assert again.at(size=2).coefficients == model.coefficients
 
 
 def test_an_interrupted_search_keeps_its_steps(monkeypatch):
@@ -440,23 +314,6 @@ def test_an_interrupted_search_keeps_its_steps(monkeypatch):
     assert len(seq.at().groups) == seq.steps.height - 1
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ["binomial", "multinomial"])
-def test_backward_elimination_is_that_of_brute_force(family):
-    frame = table(rows=300)
-    groups = {name: [name] for name in COLUMNS}
-    start = dense(frame, family, groups)
-    start.add_all(range(5))
-    expected = traced(
-        lambda record: backward_search(start, groups_of(COLUMNS, groups), by_loss, record), COLUMNS
-    )
-    costs = {name: 0.1 * (1 + number) for number, name in enumerate(COLUMNS)}
-    assert ds.backward(objective_of(frame, family, groups), costs=costs).spent[-1] == 0
-    seq = ds.backward(objective_of(frame, family, groups))
-    assert actions(seq.steps.filter(pl.col("step") == 0).vstack(seq.steps[6:])) == expected
-    assert len(seq.at(size=3).groups) == 3
-
-
 def test_the_omp_rule_follows_the_whitened_gradient():
     frame = table(rows=300)
     seq = ds.foba(objective_of(frame, "binomial"), rule="omp", max_steps=1)
@@ -468,51 +325,6 @@ def test_the_omp_rule_follows_the_whitened_gradient():
         scores.append((y - y.mean()) @ X @ np.linalg.solve(X.T @ X, X.T @ (y - y.mean())))
     assert seq.steps["group"][1] == list(GROUPS)[int(np.argmax(scores))]
     assert seq.rule == "foba-omp"
-
-
-def test_dash_and_greedy_are_near_the_best_of_all_subsets():
-    frame = table(rows=300)
-    groups = {name: [name] for name in COLUMNS}
-    value = explained_by(frame, "binomial", groups)
-    best = max(value(frozenset(held)) for held in combinations(range(5), 3))
-    objective = objective_of(frame, "binomial", groups)
-    for chosen in (ds.dash(objective, k=3), ds.greedy(objective, k=3)):
-        assert chosen.diagnostics.value == pytest.approx(value(frozenset(chosen.chosen)), rel=1e-9)
-        assert 0.95 * best <= chosen.diagnostics.value <= best * (1 + 1e-9)
-        assert {*chosen.model.groups} == {objective.groups[a] for a in chosen.chosen}
-        assert chosen.model.explained == pytest.approx(chosen.diagnostics.value)
-
-
-def published(seed, rows=400, width=50, true=12):
-    """Design D3 of Qian, Singer (2019), smaller: covariance .4, U(-2, 2), some noise."""
-    rng = np.random.default_rng(seed)
-    X = np.sqrt(0.4) * rng.normal(size=(rows, 1)) + np.sqrt(0.6) * rng.normal(size=(rows, width))
-    coef = np.zeros(width)
-    coef[rng.choice(width, true, replace=False)] = rng.uniform(-2, 2, true)
-    probability = 1 / (1 + np.exp(-(X @ coef + rng.normal(size=rows))))
-    names = [f"x{j}" for j in range(width)]
-    return pl.DataFrame(X, schema=names).with_columns(y=pl.Series(probability > 0.5))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 1])
-def test_the_published_design_is_nearly_greedy_in_fewer_rounds_and_above_the_baselines(seed):
-    objective = ds.Problem(published(seed), "y", ridge=1e-3, family="binomial").objective()
-    found = ds.dash(objective, k=12, rounds=4, seed=seed, epsilon=0.2).diagnostics
-    assert found.value >= 0.95 * ds.greedy(objective, k=12).diagnostics.value
-    assert found.value > 1.2 * ds.reference.top_k(objective, k=12).diagnostics.value
-    assert found.value > 1.2 * ds.reference.random_k(objective, k=12).diagnostics.value
-    assert found.rounds < 12
-
-
-def test_diversity_adds_to_the_objective():
-    frame = table(rows=300)
-    cover = ds.objectives.coverage(
-        frame.select(*COLUMNS, "binomial"), "binomial", groups=GROUPS, reward=0.5
-    )
-    found = ds.greedy(objective_of(frame, "binomial"), k=2, diversity=cover)
-    cover.add_all(found.chosen)
-    assert found.diagnostics.value == pytest.approx(found.model.explained + cover.value)
 
 
 # Refusals
@@ -585,23 +397,3 @@ def test_an_objective_is_searched_as_its_rows_are(rule):
     assert cut.spent.tolist() == [0.0, 5.0]
     last = list(GROUPS)[-1]
     assert ds.anytime_sequence(objective, always=[last]).steps["group"][1] == last
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"target": "binomial"}, "target is 'binomial'; it is for tables"),
-        ({"groups": GROUPS}, "groups is .*; it is for tables"),
-        ({"ridge": 0.5}, "ridge is 0.5; it is for tables"),
-        ({"ridge": 1.0}, "ridge is 1.0; it is for tables"),
-        ({"scale": False}, "scale is False; it is for tables"),
-        ({"weight": "w"}, "weight is 'w'; it is for tables"),
-        ({"family": "poisson"}, "family is 'poisson'; it is for tables"),
-        ({"max_iter": 3}, "max_iter is 3; it is for tables"),
-        ({"null_policy": "mean"}, "null_policy is 'mean'; it is for tables"),
-        ({"rule": "doubling"}, "rule is 'doubling'; it must be one of"),
-    ],
-)
-def test_a_greedy_search_is_not_given_what_an_objective_has(options, message):
-    with pytest.raises(ds.errors.ArgumentError, match=message):
-        ds.anytime_sequence(objective_of(table(rows=50), "binomial"), **options)

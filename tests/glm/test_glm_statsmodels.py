@@ -18,7 +18,6 @@ import dbselect as ds
 datasets = pytest.importorskip("statsmodels.datasets")
 recorded = pytest.importorskip("statsmodels.genmod.tests.results.results_glm")
 weighted = pytest.importorskip("statsmodels.genmod.tests.results.results_glm_poisson_weights")
-of_r = pytest.importorskip("statsmodels.genmod.tests.results.res_R_var_weight")
 
 #: Recorded classes that are no case of ours.
 OTHERS = {
@@ -232,38 +231,3 @@ def test_recorded_weights_of_stata(kind):
     np.testing.assert_allclose(estimates, truth.params, rtol=1e-5)
     np.testing.assert_allclose(errors, truth.bse, rtol=1e-4)
     assert found.deviance == pytest.approx(truth.deviance, rel=1e-7)
-
-
-def weighted_fair() -> Case:
-    data = datasets.fair.load_pandas()
-    w = np.ones(len(data.endog))
-    w[::5], w[::13] = 5, 3
-    return frame_of(data.endog, data.exog[["age", "yrs_married"]], w=w), "tweedie(1.55)", {}
-
-
-def weighted_cancer() -> Case:
-    own = recorded.CancerLog()
-    w = np.ones(len(own.endog))
-    w[::5], w[::13] = 5, 3
-    return frame_of(own.endog, own.exog, w=w), "gamma", {}
-
-
-def weighted_cpunish() -> Case:
-    data = datasets.cpunish.load_pandas()
-    X = np.c_[data.exog["INCOME"] / 1000, data.exog["SOUTH"]]
-    w = np.array([1, 2, 3, 4, 5, 4, 3, 2, 1, 2, 3, 4, 5, 4, 3, 2, 1], float)
-    return frame_of(data.endog, X, w=w), "gaussian(log)", {"intercept": False}
-
-
-@pytest.mark.parametrize(
-    ("kind", "case"),
-    [("tweedie", weighted_fair), ("gamma", weighted_cancer), ("gaussian", weighted_cpunish)],
-)
-def test_recorded_weights_of_r(kind, case):
-    rows, family, options = case()
-    truth = getattr(of_r, f"results_{kind}_aweights_nonrobust")
-    estimates, errors = in_their_order(
-        fitted(rows, family, options | {"weight": "w"}), CONSTANT_FIRST[0]
-    )
-    np.testing.assert_allclose(estimates, truth.params, rtol=1e-5)
-    np.testing.assert_allclose(errors, truth.bse, rtol=1e-3)

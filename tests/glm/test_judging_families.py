@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pytest
 from test_glm import table
@@ -132,47 +131,9 @@ def test_curves_of_a_family_are_read_from_its_prefixes(name):
     assert ds.reference.oracle(sequence)["group"].to_list()[1:] != []
 
 
-@pytest.mark.parametrize("name", list(TARGETS))
-def test_a_prefix_is_judged_as_its_model_alone(name):
-    sequence = SEQUENCES[name]
-    found = ds.evaluate(sequence, TEST)
-    for step, spent in enumerate(sequence.spent):
-        one = ds.evaluate(sequence.at(float(spent)), TEST)
-        for column in one.columns:
-            if one[column].dtype == pl.Float64 and one[column].null_count() == 0:
-                assert one[column][0] == pytest.approx(found[column][step], rel=1e-9, abs=1e-12)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", list(TARGETS))
-def test_the_choice_has_the_lowest_error(name):
-    found = cross_validated(name)
-    error = "deviance" if name in FAMILIES else "mse"
-    assert found.best[error].item() == found.table[error].min()
-    other = "mse" if name in FAMILIES else "deviance"
-    assert found.table[other].null_count() == found.table.height
-    has_classes = name in ("binomial", "multinomial")
-    assert (found.table["accuracy"].null_count() == 0) == has_classes
-    model = found.model("best")
-    held = found.best["step"].item()
-    assert len(model.groups) == held
-
-
 def test_a_result_that_is_no_sequence_is_judged_by_its_model():
     found = ds.greedy(TRAIN, "binomial", GROUPS, k=2, family="binomial")
     assert ds.evaluate(found, TEST).equals(ds.evaluate(found.model, TEST))
-
-
-def test_gaussian_prefixes_are_judged_as_linear_ones():
-    linear, family = (ds.evaluate(SEQUENCES[name], TEST) for name in ("linear", "gaussian"))
-    order = linear["group"].to_list()
-    assert order == family["group"].to_list()
-    np.testing.assert_allclose(family["deviance"], linear["mse"], rtol=1e-8)
-    for name in ("explained", "r2"):
-        np.testing.assert_allclose(family[name], linear[name], atol=1e-8)
-    scores = [cross_validated(name).table for name in ("linear", "gaussian")]
-    np.testing.assert_allclose(scores[1]["deviance"], scores[0]["mse"], rtol=1e-8)
-    np.testing.assert_allclose(scores[1]["r2"], scores[0]["r2"], atol=1e-8)
 
 
 @pytest.mark.slow

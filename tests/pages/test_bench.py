@@ -3,7 +3,6 @@
 import math
 import re
 import sys
-from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -97,41 +96,6 @@ def test_figures_of_a_busy_machine_are_not_kept(shares, tmp_path, capsys, given,
     assert ended.value.code != 0
     assert kept.read_text() == "as it was"
     assert re.findall("## (.*)", capsys.readouterr().out) == measured
-
-
-def test_named_parts_are_printed_with_a_warning(shares, tmp_path, capsys):
-    shares(0.2, 0.3)
-    page.main(SUBJECTS, ["peaks"], tmp_path / "page.md")
-    told = capsys.readouterr()
-    assert "peak memory" in told.out
-    assert "a gram" not in told.out
-    assert told.err.count("warning: Other processes took") == 2
-    assert not (tmp_path / "page.md").exists()
-    with pytest.raises(SystemExit, match=r"there is no part .*'peeks'"):
-        page.main(SUBJECTS, ["peeks"], tmp_path / "page.md")
-
-
-def test_the_share_of_others_is_what_is_busy_and_not_of_this_run():
-    since = idle.Reading(total=100.0, busy=40.0, run=30.0)
-    assert idle.foreign_share(since, idle.Reading(120.0, 52.0, 41.0)) == pytest.approx(0.05)
-    # The clocks of a machine and of a process differ by a tick or two.
-    assert idle.foreign_share(since, idle.Reading(120.0, 52.0, 42.1)) == 0.0
-
-
-def test_waiting_ends_when_the_machine_is_idle_or_patience_ends(monkeypatch):
-    readings = [idle.Reading(10.0 * n, busy, 0.0) for n, busy in enumerate((0, 5, 10, 10, 10, 19))]
-    left = iter([reading for pair in pairwise(readings) for reading in pair])
-    monkeypatch.setattr(idle, "SAMPLE", 0.0)
-    monkeypatch.setattr(idle, "reading", lambda: next(left))
-    assert idle.settled(4) == 0.0
-    assert next(left) == readings[3]
-    assert next(left) == readings[4]
-    assert idle.settled(1) == pytest.approx(0.9)
-
-
-def test_a_reading_counts_each_second_of_a_processor_once():
-    since, until = idle.reading(), idle.reading()
-    assert 0 <= since.run <= since.busy <= since.total <= until.total
 
 
 def test_every_part_is_of_a_subject_that_is_run():

@@ -209,10 +209,3 @@ def test_columns_that_are_not_there_and_the_other_order_are_refused(table):
         ds.fit(table.with_columns(z=pl.lit(None, pl.String)), "y ~ z")
     with pytest.raises(ArgumentError, match="source is a Gram, which has its columns already"):
         ds.fit(ds.gram(table.select("y", "a")), "y ~ a")
-
-
-def test_a_lazy_gram_finds_what_the_whole_one_does(table):
-    formula = "log(x) ~ a*k + b:bs(b, 4)"
-    full, lazy = (ds.anytime_sequence(table, formula, gram=each) for each in ("full", "lazy"))
-    assert lazy.steps["group"].to_list() == full.steps["group"].to_list()
-    assert lazy.steps["r2"].to_list() == pytest.approx(full.steps["r2"].to_list())

@@ -1,7 +1,6 @@
 """What a user must be told: models that fit anything, rows left out, and how many are used."""
 
 import re
-import warnings
 
 import numpy as np
 import polars as pl
@@ -161,21 +160,6 @@ def test_more_than_half_of_the_rows_left_out_is_said_with_the_columns(as_source)
         with pytest.warns(ds.errors.SkippedRowsWarning, match=re.escape(told)) as caught:
             call()
         assert {one.filename for one in caught} == {__file__}
-
-
-def test_a_tenth_of_the_rows_may_be_left_out_in_silence():
-    frame = gappy(20, {"b": 2})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert ds.gram(frame).rows == 18
-        assert ds.gram(gappy(20, {"b": 15}), null_policy="mean").rows == 20
-
-
-def test_a_column_that_is_filled_is_no_cause():
-    frame = gappy(20, {"a": 12, "b": 15})
-    with pytest.warns(ds.errors.SkippedRowsWarning) as caught:
-        ds.gram(frame, null_policy={"b": "mean"})
-    assert "'a' is missing in 12;" in str(caught[0].message)
 
 
 def test_rows_without_weight_are_told_apart():

@@ -186,16 +186,6 @@ def test_files_of_every_format_are_united(tmp_path, kind, ending):
     np.testing.assert_allclose(found.comoment, ds.gram(whole).comoment, rtol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore::dbselect.errors.SchemaWarning")
-def test_many_files_of_two_kinds_are_united(tmp_path):
-    parts = [numbers("x", "y", rows=5, seed=seed) for seed in range(80)]
-    for at, part in enumerate(parts):
-        own = part if at % 2 else part.with_columns(more=pl.lit(1.0))
-        own.write_parquet(tmp_path / f"{at:02}.parquet")
-    found = ds.gram(tmp_path, ["x", "y"])
-    np.testing.assert_allclose(found.comoment, ds.gram(pl.concat(parts)).comoment, rtol=1e-12)
-
-
 def test_a_day_that_cannot_be_read_keeps_its_record(tmp_path):
     for day in range(3):
         part = numbers("x", "y", seed=day).with_columns(day=pl.lit(day))
@@ -441,13 +431,6 @@ def test_an_interrupt_waits_for_the_end_of_an_import():
         interrupted()
     assert reached == ["the end"]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-
-
-def test_a_sequence_is_its_steps():
-    sequence = ds.anytime_sequence(numbers("a", "b", "y"), "y")
-    assert len(sequence) == sequence.steps.height == 3
-    assert list(sequence) == sequence.steps.to_dicts()
-    assert sequence.to_pandas().equals(sequence.steps.to_pandas())
 
 
 def test_a_perfect_fit_has_no_errors_to_believe():

@@ -3,7 +3,6 @@
 import math
 import re
 import warnings
-from contextlib import suppress
 from fractions import Fraction
 
 import duckdb
@@ -12,6 +11,7 @@ import polars as pl
 import pytest
 
 import dbselect as ds
+from dbselect.errors import DataError, DependenceWarning, RecordError
 from dbselect.record.gram import RECORD_DTYPE
 
 FRAME = pl.DataFrame({"x": [1.0, 2.0, 3.0, 7.0], "y": [1.0, 3.0, 8.0, 9.0]})
@@ -117,13 +117,6 @@ def test_a_level_that_is_gone_is_no_rounding(door):
     )
 
 
-@remove_doors
-def test_a_constant_column_stays_one(door):
-    frame = pl.DataFrame({"x": [1.0, 5.0, 2.0, 7.0, 3.0], "c": [0.1] * 5})
-    found = door("remove", ds.gram(frame).to_struct(), ds.gram(frame[3:]).to_struct())
-    assert found["comoment"][2] < 1e-30
-
-
 def test_cross_validation_sums_what_stays():
     rng = np.random.default_rng(7)
     X = rng.normal(size=(250, 3))
@@ -157,7 +150,7 @@ IMPOSSIBLE = [[1.0, 5.0, 1.0], [1.0, -1.1, 1.0], [0.0, 1.0, 1.0], [1e-300, 1e10,
 def test_an_impossible_record_costs_its_own_row_only(comoment, connection):
     bad = SOUND | {"comoment": comoment, "mean": [0.0, 0.0]}
     records = column(SOUND, bad, None)
-    with pytest.raises(ds.errors.RecordError, match=r"no rows can have.*'x' and 'y'"):
+    with pytest.raises(RecordError, match=r"no rows can have.*'x' and 'y'"):
         ds.anytime_sequence(bad, "y")
     check = records.select(pl.col("gram").dbselect.check("y"))["gram"].to_list()
     assert check[0] is None
@@ -175,50 +168,6 @@ def test_an_impossible_record_costs_its_own_row_only(comoment, connection):
         assert [one is not None for one in found.to_list()] == [True, False, False]
 
 
-@pytest.mark.filterwarnings("ignore::dbselect.errors.ConditionWarning")
-def test_three_columns_that_agree_by_twos_only_break_nothing():
-    # Correlations of a with b and of b with c near 1, and of a with c near -1.
-    lower = [1.0, 0.9, 1.0, -0.9, 0.9, 1.0, 0.5, 0.5, 0.5, 1.0]
-    bad = {"columns": ["a", "b", "c", "y"], "rows": 9, "skipped": 0, "weight": 9.0}
-    bad |= {"mean": [0.0] * 4, "comoment": lower}
-    calls = {
-        "anytime_sequence": lambda: ds.anytime_sequence(bad, "y"),
-        "foba": lambda: ds.foba(bad, "y"),
-        "backward": lambda: ds.backward(bad, "y"),
-        "fit": lambda: ds.fit(bad, "y"),
-        "best_within": lambda: ds.best_within(bad, "y", 2.0),
-        "sght": lambda: ds.sght(bad, "y", max_columns=2, max_groups=2),
-        "dash": lambda: ds.dash(bad, "y", k=2),
-        "group_lasso": lambda: ds.reference.group_lasso(bad, "y"),
-    }
-    for call in calls.values():
-        with suppress(ds.DbselectError):
-            found = call()
-            model = found.at() if hasattr(found, "at") else found
-            assert 0 <= model.r2 <= 1
-
-
-def test_what_rows_have_is_possible():
-    rng = np.random.default_rng(8)
-    for scale in (1e-150, 1e-8, 1.0, 1e8, 1e150):
-        x = scale * rng.normal(size=50) + 1e6 * scale
-        frame = pl.DataFrame({"x": x, "twice": 2 * x, "less": -x / 3, "c": [1e9 / 7] * 50})
-        parts = [ds.gram(frame[at : at + 5]) for at in range(0, 50, 5)]
-        total = sum(parts)
-        for part in parts[:-1]:
-            total -= part
-        assert ds.Gram.from_struct(total.to_struct()).rows == 5
-
-
-def test_rows_of_several_classes_may_all_be_certain():
-    rng = np.random.default_rng(0)
-    frame = pl.DataFrame(rng.uniform(size=(40, 10)), schema=[f"x{j}" for j in range(10)])
-    frame = frame.with_columns(y=(4 * pl.col("x0")).cast(pl.Int64))
-    with pytest.warns(ds.errors.SeparationWarning):
-        seq = ds.anytime_sequence(frame, "y", family="multinomial", rule="score")
-    assert ds.evaluate(seq, frame)["accuracy"][-1] == 1
-
-
 # Columns that depend on others but for a trace
 
 
@@ -232,31 +181,10 @@ def nearly(distance: float) -> pl.DataFrame:
 @pytest.mark.parametrize("distance", [1e-6, 1e-7, 1e-8])
 def test_a_trace_that_explains_the_target_is_told(call, distance):
     frame = nearly(distance)
-    with pytest.warns(
-        ds.errors.DependenceWarning, match=r"column 'x[12]' .*may explain.*exact=True"
-    ):
+    with pytest.warns(DependenceWarning, match=r"column 'x[12]' .*may explain.*exact=True"):
         found = call(frame, "y")
     assert len(found.aliased) == 1
     assert ds.fit(frame, "y", exact=True).r2 > 0.99
-
-
-@pytest.mark.parametrize("distance", [0.0, 1e-6, 1e-7, 1e-8])
-def test_a_trace_that_explains_nothing_is_not_told(distance):
-    rng = np.random.default_rng(10)
-    frame = nearly(distance).with_columns(y=pl.Series(rng.normal(size=400)) + pl.col("x1"))
-    frame = frame.with_columns(
-        # What the trace would explain by chance is taken from the target.
-        y=pl.col("y") - (pl.col("x2") - pl.col("x1")) * _slope(frame)
-    )
-    found = ds.fit(frame, "y")
-    assert found.aliased == ("x2",)
-
-
-def _slope(frame: pl.DataFrame) -> float:
-    """Slope of the target in what is left of x2 when x1 is taken out."""
-    x1, x2, y = (frame[name].to_numpy() - frame[name].mean() for name in ("x1", "x2", "y"))
-    left = x2 - x1 * (x1 @ x2) / (x1 @ x1)
-    return 0.0 if left @ left < 1e-24 else float(left @ y / (left @ left))
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-9, 1e9])
@@ -335,7 +263,7 @@ def test_any_size_keeps_its_digits_or_is_told(column, factor, connection):
 @pytest.mark.parametrize("weight", [1e-320, 1e306, 1.7e308])
 def test_weights_that_do_not_add_up_are_to_blame(weight, connection):
     frame = scaled("w", weight)
-    with pytest.raises(ds.errors.DataError, match=r"the weights are too (small|large)"):
+    with pytest.raises(DataError, match=r"the weights are too (small|large)"):
         ds.gram(frame, weight="w")
     connection.register("t", frame.to_arrow())
     with pytest.raises(duckdb.Error, match=r"the weights are too (small|large)"):
@@ -344,9 +272,7 @@ def test_weights_that_do_not_add_up_are_to_blame(weight, connection):
 
 def test_weights_are_named_beside_a_column_that_overflows_by_them():
     frame = scaled("w", 1e300).with_columns(pl.col("x") * 1e6)
-    with pytest.raises(
-        ds.errors.DataError, match=r"'x' and the weights, 1\.0e300 on average, are too large"
-    ):
+    with pytest.raises(DataError, match=r"'x' and the weights, 1\.0e300 on average, are too large"):
         ds.gram(frame, weight="w")
 
 
@@ -371,7 +297,7 @@ THREE = "not three or more together"
 @pytest.mark.parametrize("method", ["anytime_sequence", "foba", "backward"])
 def test_columns_that_agree_by_twos_only_are_refused_by_searches(method, more, connection):
     bad = indefinite(more)
-    with pytest.raises(ds.errors.RecordError, match=THREE):
+    with pytest.raises(RecordError, match=THREE):
         getattr(ds, method)(bad, "y")
     fields = ["columns", "rows", "skipped", "weight", "mean", "comoment"]
     records = column(SOUND, SOUND | {"missing": None, "mean_low": None, "terms": None} | bad)
@@ -388,14 +314,10 @@ def test_columns_that_agree_by_twos_only_are_refused_by_searches(method, more, c
 
 
 @pytest.mark.parametrize(
-    "call",
-    [
-        lambda bad: ds.fit(bad, "y"),
-        lambda bad: ds.best_within(bad, "y", 3.0),
-    ],
+    "call", [lambda bad: ds.fit(bad, "y"), lambda bad: ds.best_within(bad, "y", 3.0)]
 )
 def test_columns_that_agree_by_twos_only_are_refused_by_fits(call):
-    with pytest.raises(ds.errors.RecordError, match=THREE):
+    with pytest.raises(RecordError, match=THREE):
         call(indefinite())
 
 
@@ -428,20 +350,18 @@ def test_what_many_rows_have_is_possible(seed, connection):
 @pytest.mark.parametrize("method", ["anytime_sequence", "foba"])
 def test_a_trace_is_told_of_single_records_and_of_many(method):
     frame = nearly(1e-7).with_columns(pl.col("y") + pl.col("x1"))
-    with pytest.warns(ds.errors.DependenceWarning, match=r"may explain 0\.[45]"):
+    with pytest.warns(DependenceWarning, match=r"may explain 0\.[45]"):
         getattr(ds, method)(frame, "y")
     many = column(SOUND, ds.gram(frame).to_struct())
-    with pytest.warns(ds.errors.DependenceWarning, match=r"columns \['x[12]'\].*fit\(exact=True\)"):
+    with pytest.warns(DependenceWarning, match=r"columns \['x[12]'\].*fit\(exact=True\)"):
         many[1:].select(getattr(pl.col("gram").dbselect, method)("y"))
     if method == "anytime_sequence":
-        with pytest.warns(
-            ds.errors.DependenceWarning, match=r"segments leave out columns \['x[12]'\]"
-        ):
+        with pytest.warns(DependenceWarning, match=r"segments leave out columns \['x[12]'\]"):
             ds.anytime_sequence_by(many[1:], "y")
 
 
 def test_backward_elimination_warns_of_a_trace_before_it_goes():
-    with pytest.warns(ds.errors.DependenceWarning, match="column 'x2' nearly depends"):
+    with pytest.warns(DependenceWarning, match="column 'x2' nearly depends"):
         ds.backward(nearly(1e-7), "y")
 
 
@@ -449,4 +369,4 @@ def test_a_ridge_or_a_full_dependence_is_told_by_none(recwarn):
     many = column(ds.gram(nearly(0.0)).to_struct(), ds.gram(nearly(1e-7)).to_struct())
     ds.anytime_sequence_by(many[:1], "y")
     ds.anytime_sequence_by(many, "y", ridge=1.0)
-    assert not [one for one in recwarn if one.category is ds.errors.DependenceWarning]
+    assert not [one for one in recwarn if one.category is DependenceWarning]

@@ -34,28 +34,6 @@ def test_leaves_are_named_by_their_path_and_keep_their_order():
 
 
 @pytest.mark.parametrize(
-    ("type_", "numeric"),
-    [
-        (pa.bool_(), True),
-        (pa.uint8(), True),
-        (pa.int64(), True),
-        (pa.float16(), True),
-        (pa.float64(), True),
-        (pa.decimal128(38, 4), True),
-        (pa.string(), False),
-        (pa.date32(), True),
-        (pa.timestamp("us"), True),
-        (pa.time64("us"), False),
-        (pa.list_(pa.float64()), False),
-    ],
-    ids=str,
-)
-def test_numbers_booleans_and_dates_are_numeric(type_, numeric):
-    (leaf,) = leaves(pa.schema([("x", type_)]))
-    assert leaf.is_numeric is numeric
-
-
-@pytest.mark.parametrize(
     ("patterns", "found"),
     [
         (["emb[2]", "age"], ["emb[2]", "age"]),
@@ -85,19 +63,6 @@ def test_brackets_dots_and_case_are_taken_literally(pattern):
 
 def test_a_column_whose_name_looks_like_a_glob_is_found_by_its_name():
     assert match(["a*"], ["a*", "ab"], "columns") == ["a*"]
-
-
-def test_a_column_named_twice_is_refused():
-    with pytest.raises(ds.errors.ColumnError, match="columns names column 'age' twice"):
-        match(["age", "demo", "age"], NAMES, "columns")
-
-
-@pytest.mark.parametrize("patterns", ["age", [3], [None], [["age"]]], ids=str)
-def test_patterns_must_be_a_list_of_texts(patterns):
-    with pytest.raises(
-        ds.errors.ArgumentError, match="it must be a list of column names and globs"
-    ):
-        match(patterns, NAMES, "columns")
 
 
 @pytest.mark.parametrize(

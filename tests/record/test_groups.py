@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import dbselect as ds
-from dbselect.errors import GroupError
+from dbselect.errors import ColumnError, GroupError
 from dbselect.record.groups import groups_of
 
 FEATURES = ["x", "demo.age", "demo.sex", "emb[1]", "emb[2]", "emb[3]", "z"]
@@ -51,22 +51,10 @@ def test_any_number_above_zero_is_a_cost(cost):
 @pytest.mark.parametrize(
     ("groups", "error", "match"),
     [
-        (
-            {"a": ["x"], "b": ["z", "x"]},
-            ds.errors.GroupError,
-            "'x' lies in group 'a' and in group 'b'",
-        ),
-        (
-            {"a": ["demo"], "b": ["*age"]},
-            ds.errors.GroupError,
-            r"'demo\.age' lies in group 'a' and",
-        ),
-        (
-            {"a": ["demo.agee"]},
-            ds.errors.ColumnError,
-            r"group 'a' names unknown column .*'demo\.age'",
-        ),
-        ({"a": ["emb[4]"]}, ds.errors.ColumnError, r"group 'a' names unknown column 'emb\[4\]'"),
+        ({"a": ["x"], "b": ["z", "x"]}, GroupError, "'x' lies in group 'a' and in group 'b'"),
+        ({"a": ["demo"], "b": ["*age"]}, GroupError, r"'demo\.age' lies in group 'a' and"),
+        ({"a": ["demo.agee"]}, ColumnError, r"group 'a' names unknown column .*'demo\.age'"),
+        ({"a": ["emb[4]"]}, ColumnError, r"group 'a' names unknown column 'emb\[4\]'"),
     ],
     ids=str,
 )
@@ -79,7 +67,7 @@ def test_target_is_in_no_default_group_and_cannot_be_put_in_one():
     rng = np.random.default_rng(1)
     gram = ds.gram(rng.normal(size=(20, 3)), columns=["x", "z", "y"])
     assert ds.anytime_sequence(gram, "y").groups.names == ["x", "z"]
-    with pytest.raises(ds.errors.GroupError, match="group 'a' names the target 'y'"):
+    with pytest.raises(GroupError, match="group 'a' names the target 'y'"):
         ds.anytime_sequence(gram, "y", {"a": ["x", "y"]})
 
 
@@ -138,10 +126,10 @@ def test_patterns_of_levels_mean_the_same_of_a_table_and_of_its_gram(pattern):
     ]
     try:
         expected = [call(gram) for call in calls]
-    except ds.errors.ColumnError as error:
+    except ColumnError as error:
         told = str(error).split("names", 1)[1]
         for call in (*(lambda call=call: call(frame) for call in calls), *others):
-            with pytest.raises(ds.errors.ColumnError, match=re.escape(told.split(";")[0])):
+            with pytest.raises(ColumnError, match=re.escape(told.split(";")[0])):
                 call()
         return
     assert [call(frame) for call in calls] == expected

@@ -16,6 +16,7 @@ from tables import assert_gram, typed
 
 import dbselect as ds
 from dbselect.doors.cli import main
+from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError
 from dbselect.record.gram import RECORD_DTYPE
 
 #: Values are 1e8 spreads from zero. Deviations from a constant near them are exact, so only
@@ -81,13 +82,6 @@ def test_a_mapping_gives_columns_policies_of_their_own(as_source):
     assert found.missing == holes_of(table)
 
 
-def test_a_column_that_no_policy_names_is_skipped():
-    table = typed(np.random.default_rng(3))
-    found = ds.gram(table.frame, table.names, null_policy={"ratio": "mean"})
-    policies = ["mean" if name == "ratio" else "skip" for name in table.names]
-    assert_gram(found, *by_hand(table.names, table.X, policies))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", ["mean", "indicator"])
 def test_every_source_fills_group_by_group(as_any_source, policy):
@@ -121,28 +115,8 @@ def test_an_error_names_the_first_column_and_its_rows(as_source, read):
     table = typed(np.random.default_rng(5))
     rows = holes_of(table)["demo.age"]
     columns, policy = ["y", "demo.age", "ratio"], {"*": "error", "ratio": "skip"}
-    with pytest.raises(
-        ds.errors.DataError, match=rf"'demo.age' is missing in {rows} rows; null_policy"
-    ):
+    with pytest.raises(DataError, match=rf"'demo.age' is missing in {rows} rows; null_policy"):
         read(as_source(table.frame), columns=columns, null_policy=policy)
-
-
-def test_an_error_is_none_where_nothing_is_missing(as_source):
-    table = typed(np.random.default_rng(6))
-    found = ds.gram(as_source(table.frame), ["y"], null_policy="error")
-    assert_gram(found, ["y"], table.take(["y"]))
-    assert found.missing == {}
-
-
-def test_an_error_is_none_where_nothing_is_missing_in_any_group(as_source):
-    table = typed(np.random.default_rng(6))
-    found = ds.gram_by(as_source(table.frame), ["region"], ["y"], null_policy="error")
-    assert found["region"].to_list() == ["north", "south"]
-
-
-def test_skipped_rows_are_counted_by_column(as_source):
-    table = typed(np.random.default_rng(7))
-    assert ds.gram(as_source(table.frame), table.names, "weight").missing == holes_of(table)
 
 
 @pytest.mark.parametrize("policy", ["skip", "error", "mean", "indicator"])
@@ -150,12 +124,6 @@ def test_an_empty_table_has_no_rows_under_any_policy(as_source, policy):
     table = typed(np.random.default_rng(8))
     found = ds.gram(as_source(table.frame.clear()), table.names, null_policy=policy)
     assert_gram(found, table.names, np.empty((0, len(table.names))))
-
-
-@pytest.mark.parametrize("policy", ["skip", "error", "mean", "indicator"])
-def test_an_empty_table_has_no_groups_under_any_policy(as_source, policy):
-    frame = typed(np.random.default_rng(8)).frame.clear()
-    assert ds.gram_by(as_source(frame), ["region"], null_policy=policy).is_empty()
 
 
 @pytest.mark.parametrize("policy", ["mean", "indicator"])
@@ -373,14 +341,6 @@ def test_imputed_parts_add_up_to_the_imputed_whole():
     assert_gram(total - imputed[0], table.names, X[50:], table.weight[50:])
 
 
-def test_imputing_one_record_is_the_policy_mean():
-    table = typed(np.random.default_rng(13))
-    marked = ds.gram(table.frame, table.names, null_policy="indicator")
-    (found,) = ds.io.impute_mean([marked])
-    X = by_hand(table.names, table.X, ["mean"] * len(table.names))[1]
-    assert_gram(found, table.names, X)
-
-
 def test_some_columns_can_be_imputed_and_the_others_keep_their_indicator():
     table = typed(np.random.default_rng(14))
     marked = ds.gram(table.frame, table.names, null_policy="indicator")
@@ -397,26 +357,17 @@ def test_imputing_a_constant_far_from_zero_leaves_it_constant():
     np.testing.assert_allclose(found.mean, [1e8, 3.0], rtol=1e-15)
 
 
-def test_records_of_a_frame_are_imputed_as_their_grams():
-    table = typed(np.random.default_rng(20))
-    records = ds.gram_by(table.frame, fold=3, columns=table.names, null_policy="indicator")["gram"]
-    expected = ds.io.impute_mean([ds.Gram.from_struct(record) for record in records])
-    for given in (records, records.to_list()):
-        found = ds.io.impute_mean(given)
-        assert [gram.to_struct() for gram in found] == [gram.to_struct() for gram in expected]
-
-
 def test_imputation_refuses_what_does_not_fit():
     a, b = (ds.gram(pl.DataFrame({name: [1.0, None]}), null_policy="indicator") for name in "ab")
-    with pytest.raises(ds.errors.ArgumentError, match="grams is empty"):
+    with pytest.raises(ArgumentError, match="grams is empty"):
         ds.io.impute_mean([])
-    with pytest.raises(ds.errors.ArgumentError, match="grams is a Gram; it must be a list"):
+    with pytest.raises(ArgumentError, match="grams is a Gram; it must be a list"):
         ds.io.impute_mean(a)
-    with pytest.raises(ds.errors.RecordError, match="a gram record must be a mapping"):
+    with pytest.raises(RecordError, match="a gram record must be a mapping"):
         ds.io.impute_mean(pl.DataFrame({"gram": [a.to_struct()]}))
-    with pytest.raises(ds.errors.RecordError, match="unequal columns"):
+    with pytest.raises(RecordError, match="unequal columns"):
         ds.io.impute_mean([a, b])
-    with pytest.raises(ds.errors.ColumnError, match="unknown column 'z'"):
+    with pytest.raises(ColumnError, match="unknown column 'z'"):
         ds.io.impute_mean([a], ["z"])
 
 
@@ -447,22 +398,11 @@ def test_expressions_fill_in_every_group(policy, weight):
         assert_gram(ds.Gram.from_struct(record).select(used), used, X, w)
 
 
-def test_expressions_impute_merged_records():
-    table = typed(np.random.default_rng(16))
-    struct = pl.struct("y", "flag", "ratio")
-    records = table.frame.group_by("region").agg(
-        struct.dbselect.gram(null_policy="indicator").alias("gram")
-    )
-    merged = records.select(pl.col("gram").dbselect.merge().dbselect.impute_mean())
-    X = by_hand(["y", "flag", "ratio"], table.take(["y", "flag", "ratio"]), ["mean"] * 3)[1]
-    assert_gram(merged["gram"][0], ["y", "flag", "ratio"], X)
-
-
 def test_expressions_refuse_missing_values_and_unknown_policies():
     frame = pl.DataFrame({"x": [1.0, None]})
     with pytest.raises(pl.exceptions.ComputeError, match="'x' is missing in 1 rows"):
         frame.select(pl.struct("x").dbselect.gram(null_policy="error"))
-    with pytest.raises(ds.errors.ArgumentError, match="null_policy is 'median'; it must be one of"):
+    with pytest.raises(ArgumentError, match="null_policy is 'median'; it must be one of"):
         pl.struct("x").dbselect.gram(null_policy="median")
 
 
@@ -476,31 +416,14 @@ def test_a_lazy_frame_gives_the_record_that_gram_gives(policy):
     np.testing.assert_allclose(lazy.collect()["gram"][0]["mean"], found.mean, rtol=1e-12)
 
 
-def test_a_lazy_frame_without_rows_has_no_record():
-    frame = pl.LazyFrame({"x": []}, schema={"x": pl.Float64})
-    assert frame.dbselect.gram(null_policy="mean").collect()["gram"].to_list() == [None]
-
-
-@pytest.mark.parametrize("source", ["aggregate", "batches"])
-def test_sql_and_python_agree_by_group(source):
-    table = typed(np.random.default_rng(18))
-    region = table.frame["region"].to_numpy()
-    with ds.connect() if source == "aggregate" else duckdb.connect() as con:
-        relation = con.from_arrow(table.frame.to_arrow())
-        found = ds.gram_by(relation, ["region"], table.names, null_policy="mean")
-    for key, record in found.rows():
-        X = by_hand(table.names, table.X[region == key], ["mean"] * len(table.names))[1]
-        assert_gram(record, table.names, X)
-
-
 @pytest.mark.parametrize(
     ("policy", "error", "words"),
     [
-        ("median", ds.errors.ArgumentError, r"null_policy is 'median'; it must be one of \['skip'"),
-        (None, ds.errors.ArgumentError, "null_policy is None"),
-        ({"x": "median"}, ds.errors.ArgumentError, "null_policy is 'median'"),
-        ({"q": "mean"}, ds.errors.ColumnError, "null_policy names unknown column 'q'"),
-        ("indicator", ds.errors.ColumnError, r"'x\.missing' has the name of the indicator of 'x'"),
+        ("median", ArgumentError, r"null_policy is 'median'; it must be one of \['skip'"),
+        (None, ArgumentError, "null_policy is None"),
+        ({"x": "median"}, ArgumentError, "null_policy is 'median'"),
+        ({"q": "mean"}, ColumnError, "null_policy names unknown column 'q'"),
+        ("indicator", ColumnError, r"'x\.missing' has the name of the indicator of 'x'"),
     ],
 )
 def test_wrong_policies_are_refused_before_reading(policy, error, words):
@@ -566,9 +489,7 @@ def test_a_target_of_zeros_is_refused_and_its_indicator_explains_nothing(sparse,
         "fit": lambda gram: ds.fit(gram, "y"),
         "fit through the origin": lambda gram: ds.fit(gram, "y", intercept=False),
     }
-    with pytest.raises(
-        ds.errors.DataError, match="'y' is 0 in rows where it is missing; give it null_po"
-    ):
+    with pytest.raises(DataError, match="'y' is 0 in rows where it is missing; give it null_po"):
         every[method](ds.gram(sparse, null_policy="indicator"))
     # A record of SQL has the indicator of every column, also of one that is never missing.
     present = sparse.drop_nulls("y").select(
@@ -586,9 +507,9 @@ def test_a_target_that_is_its_mean_where_it_is_missing_is_refused(sparse, connec
     gram = ds.gram(sparse, null_policy="mean")
     told = f"target 'y' is its mean in {sparse['y'].null_count()} rows where it is missing; give it"
     for call in (ds.fit, ds.anytime_sequence, ds.AnytimePredictor):
-        with pytest.raises(ds.errors.DataError, match=told):
+        with pytest.raises(DataError, match=told):
             call(gram, "y")
-    with pytest.raises(ds.errors.DataError, match=told):
+    with pytest.raises(DataError, match=told):
         ds.fit(gram, "y", intercept=False)
     grams = sparse.select(gram=pl.struct(pl.all()).dbselect.gram(null_policy="mean"))
     assert told in ds.fit_by(grams, "y")["status"].item()
@@ -603,25 +524,6 @@ def test_a_target_that_is_its_mean_where_it_is_missing_is_refused(sparse, connec
     there = sparse.drop_nulls("y")
     own, expected = (ds.gram(there, null_policy=p) for p in ("mean", {"y": "skip", "*": "mean"}))
     assert ds.fit(own, "y").coefficients == pytest.approx(ds.fit(expected, "y").coefficients)
-
-
-def test_segments_whose_target_is_zeros_say_so(sparse, connection):
-    frame = pl.concat([sparse.drop_nulls("y").with_columns(k=1), sparse.with_columns(k=2)])
-    grams = ds.gram_by(frame, ["k"], null_policy="indicator")
-    found = ds.anytime_sequence_by(grams, "y")
-    assert found["sequence"].list.len().to_list() == [5, 0]
-    assert found["status"][0] is None
-    assert "'y' is 0 in rows where it is missing" in found["status"][1]
-    connection.register("t", frame.to_arrow())
-    rows = connection.execute(
-        """SELECT k, len(anytime_sequence(gram, 'y')), gram_check(gram, 'y') FROM (
-             SELECT k, gram_missing({'y': y, 'a': a, 'b': b, 'c': c, 'd': d}) AS gram
-             FROM t GROUP BY k) ORDER BY k"""
-    ).fetchall()
-    assert rows == [(1, 5, None), (2, 0, found["status"][1])]
-    folds = ds.gram_by(sparse, fold=3, null_policy="indicator")
-    table = ds.cross_validate(folds, "y", "anytime_sequence").table
-    assert "'y' is 0 in rows where it is missing" in table["reason"].item()
 
 
 def test_nothing_but_an_indicator_follows_a_column_into_its_group():
@@ -650,7 +552,7 @@ def test_a_fit_has_the_indicators_of_its_columns(sparse):
 
 
 def test_a_gram_takes_no_policy(sparse):
-    with pytest.raises(ds.errors.ArgumentError, match="null_policy is 'mean'; it is for tables"):
+    with pytest.raises(ArgumentError, match="null_policy is 'mean'; it is for tables"):
         ds.anytime_sequence(ds.gram(sparse), "y", null_policy="mean")
 
 

@@ -44,10 +44,6 @@ MERGED = 6.0
 COMPOSED_POWERS = 5.0
 
 
-#: Of what is left after rows that vary much more, before it is refused as rounding.
-LEFT = 3.0
-
-
 class Certified(NamedTuple):
     frame: pl.DataFrame
     intercept: bool
@@ -209,32 +205,6 @@ def test_filip_is_never_silent_however_it_is_composed(way, database):
         ds.fit(gram, "y", data.columns)
 
 
-@pytest.mark.parametrize("power", [2, 4, 6, 8, 12])
-@pytest.mark.parametrize("name", ["Norris", "Pontius", "Longley"])
-def test_rows_that_are_wild_leave_digits_or_a_refusal(name, power):
-    data = certified(name)
-    wild = data.frame[:2].with_columns(pl.all() * 10.0**power)
-    whole, part = ds.gram(pl.concat([data.frame, wild])), ds.gram(wild)
-    try:
-        rest = whole - part
-    except ds.errors.RecordError as error:
-        assert "rounding" in str(error)  # noqa: PT017
-        return
-    model = ds.fit(rest, "y", data.columns)
-    assert digits([model.intercept, *model.coefficients.values()], data.coef) >= LEFT
-
-
-@pytest.mark.parametrize("engine", list(ENGINES))
-def test_filip_is_never_silent(engine, database, tmp_path):
-    data = certified("Filip")
-    source = ENGINES[engine](data.frame, database, tmp_path)
-    with pytest.warns(ds.errors.ConditionWarning, match="condition number"):
-        ds.fit(source, "y", data.columns)
-    source = ENGINES[engine](data.frame, database, tmp_path)
-    with pytest.warns(ds.errors.ConditionWarning, match="condition number"):
-        ds.anytime_sequence(source, "y")
-
-
 @pytest.mark.parametrize("together", [True, False])
 @pytest.mark.parametrize("name", SEARCHED)
 def test_searches_keep_the_digits_of_the_fit(name, together):
@@ -243,22 +213,6 @@ def test_searches_keep_the_digits_of_the_fit(name, together):
     model = ds.anytime_sequence(data.frame, "y", groups).at()
     coefficients = [model.coefficients[column] for column in data.columns]
     assert digits([model.intercept, *coefficients], data.coef) >= DIGITS[name]
-
-
-@pytest.mark.parametrize("name", SEARCHED)
-def test_searches_in_duckdb_and_polars_keep_the_digits(name, connection):
-    data = certified(name)
-    connection.register("nist", data.frame.to_arrow())
-    query = "SELECT anytime_sequence(gram(nist), 'y') FROM nist"
-    in_duckdb = connection.execute(query).fetchall()[0][0]
-    record = pl.struct(pl.all()).dbselect.gram()
-    in_polars = data.frame.select(record.dbselect.anytime_sequence("y")).to_series()[0].to_list()
-    for steps in (in_duckdb, in_polars):
-        coefficients = steps[-1]["coefficients"]
-        if not isinstance(coefficients, dict):
-            coefficients = {entry["key"]: entry["value"] for entry in coefficients}
-        found = [steps[-1]["intercept"], *(coefficients[column] for column in data.columns)]
-        assert digits(found, data.coef) >= DIGITS[name]
 
 
 @pytest.mark.parametrize("name", [name for name in DIGITS if name in WITH_RESIDUALS])
@@ -290,16 +244,3 @@ def test_perfect_fits_are_perfect_in_the_exact_mode(name):
     table = ds.fit(certified(name).frame, "y", exact=True).summary()
     limit = 0.0 if name == "Wampler1" else 1e-15
     assert (table["std_error"] <= limit).all()
-
-
-@pytest.mark.parametrize("first", [2**53, 2**60, -(2**62)])
-@pytest.mark.parametrize("engine", ["parquet", "LazyFrame", "DuckDB relation", "DuckDB function",
-                                    "Polars expression", "Arrow"])  # fmt: skip
-def test_norris_moved_beyond_doubles_keeps_its_slope(engine, first, database, tmp_path):
-    """Norris in tenths is whole; moved as integers its slope stays that which is certified."""
-    data = certified("Norris")
-    tenths = [first + round(x * 10) for x in data.frame["x1"].to_list()]
-    frame = data.frame.with_columns(x1=pl.Series(tenths, dtype=pl.Int64))
-    model = ds.fit(ENGINES[engine](frame, database, tmp_path), "y", ["x1"])
-    assert digits([model.coefficients["x1"] * 10], data.coef[1:]) >= DIGITS["Norris"]
-    assert digits([model.r2], [data.r2]) >= 11

@@ -4,7 +4,6 @@ import functools
 import json
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import psutil
 import pyarrow as pa
@@ -15,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, PolynomialFeatures, SplineTrans
 from tables import assert_gram
 
 import dbselect as ds
-from dbselect.errors import RecordError
+from dbselect.errors import ArgumentError, ColumnError, DataError, RecordError
 from dbselect.sources.partial import learn, values
 
 #: Texts that are hard to tell apart, to quote or to hold in a fixed number of bytes.
@@ -143,18 +142,6 @@ def test_every_type_of_text_has_the_same_levels(cast):
     assert_gram(ds.gram(source, NUMBERS, categories=CATEGORIES), names, X)
 
 
-def test_an_enum_of_duckdb_and_categories_of_numbers_in_pandas_are_read(connection):
-    relation = connection.sql(
-        "SELECT 'b'::ENUM('z', 'b', 'a') AS e, 1.0 AS x UNION ALL VALUES ('a', 2)"
-    )
-    found = ds.gram(relation, categories=["e"])
-    assert_gram(found, ["e.a", "e.b", "x"], np.array([[0, 1, 1.0], [1, 0, 2]]))
-    frame = pd.DataFrame({"n": pd.Series([7, 5, 7]).astype("category"), "x": [1.0, 2.0, 4.0]})
-    found = ds.gram(frame, categories=["n"])
-    assert_gram(found, ["n.5", "n.7", "x"], np.array([[0, 1, 1.0], [1, 0, 2], [0, 1, 4]]))
-    assert_gram(ds.gram(frame), found.columns, np.array([[0, 1, 1.0], [1, 0, 2], [0, 1, 4]]))
-
-
 @pytest.mark.parametrize("dtype", [pl.Int8, pl.Int16, pl.UInt8, pl.UInt32, pl.UInt64, pl.Int64])
 def test_integers_of_every_size_are_levels(dtype):
     far = pl.select(dtype.max()).item()
@@ -219,20 +206,6 @@ def test_given_levels_keep_their_order_and_need_no_second_reading():
     assert_gram(found, ["x", "k.UA", "k.AA", "k.other"], X)
 
 
-def test_a_table_of_nothing_but_categories_has_a_gram():
-    frame = table(np.random.default_rng(4)).select("key", "carrier", "late")
-    whole = frame.drop("key")
-    texts = sorted(ODD, key=lambda text: text.encode())
-    X = np.column_stack(
-        [indicators(frame["carrier"], texts), indicators(frame["late"], [False, True])]
-    )
-    names = [*(f"carrier.{text}" for text in texts), "late.false", "late.true"]
-    assert_gram(ds.gram(whole, categories=["carrier", "late"], columns=None), names, X)
-    grouped = ds.gram_by(frame, ["key"], categories=["carrier", "late"])
-    for key, record in grouped.rows():
-        assert_gram(record, names, X[frame["key"].to_numpy() == key])
-
-
 def test_columns_may_name_categories_and_a_category_of_integers_is_no_number():
     frame = table(np.random.default_rng(5))
     named = ds.gram(frame, columns=["y", "hour", "carrier", "x"], categories=["carrier", "hour"])
@@ -269,22 +242,6 @@ def filled(
             made.append(f"{field}.missing")
             columns.append(gaps[:, mine[0]].astype(float))
     return made, np.column_stack(columns)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("weight", [None, "w"])
-@pytest.mark.parametrize("policy", ["mean", "indicator"])
-def test_every_source_fills_categories_as_it_fills_numbers(as_source, policy, weight):
-    frame = table(np.random.default_rng(13))
-    w = np.ones(len(frame)) if weight is None else frame["w"].to_numpy()
-    source = as_source(frame)
-    found = ds.gram(
-        source, NUMBERS, weight, null_policy=policy,
-        **wanted_of(source, frame, categories=CATEGORIES),
-    )  # fmt: skip
-    assert_gram(found, *filled(frame, policy, w, found), w, tolerance=1e-9)
-    counts = {c: frame[c].fill_nan(None).null_count() for c in ("x", "size")}
-    assert found.missing == counts | {c: frame[c].null_count() for c in CATEGORIES}
 
 
 @pytest.mark.parametrize("policy", ["mean", "indicator"])
@@ -326,20 +283,6 @@ def test_columns_of_one_table_may_have_policies_of_their_own():
     assert found.missing == {"x": 1, "z": 1, "k": 1}
 
 
-def test_an_error_names_a_category():
-    frame = pl.DataFrame({"k": ["a", None, "b"], "x": [1.0, 2.0, 3.0]})
-    with pytest.raises(ds.errors.DataError, match=r"column 'k' is missing in 1 rows; null_policy"):
-        ds.gram(frame, categories=["k"], null_policy={"k": "error"})
-
-
-def test_folds_of_rows_count_their_categories():
-    frame = pl.DataFrame({"x": [1.0] * 400, "k": [str(i) for i in range(400)]})
-    found = ds.gram_by(frame, fold=4, categories=["k"])
-    assert found["fold"].to_list() == [0, 1, 2, 3]
-    same = frame.select(pl.struct("x", "k").dbselect.fold(4))
-    assert sorted(found["gram"].struct.field("rows")) == sorted(same["x"].value_counts()["count"])
-
-
 def test_a_mean_far_from_zero_costs_no_digits():
     rng = np.random.default_rng(6)
     rows = 5000
@@ -371,24 +314,6 @@ def test_levels_agree_with_the_counts_of_every_engine(connection):
     for source in (frame, frame.lazy(), frame.to_arrow(), connection.sql("FROM frame")):
         (category,) = ds.terms(source, ["k"], max_levels=10).categories
         assert list(category.levels) == expected
-
-
-def test_the_explained_share_is_that_of_a_refit_without_one_level():
-    frame = table(np.random.default_rng(8)).drop_nulls()
-    frame = frame.filter(~pl.col("size").is_nan())
-    g = ds.gram(frame, ["y", "size"], categories=["carrier", "hour"])
-    sequence = ds.anytime_sequence(g, "y")
-    assert set(sequence.steps["group"].drop_nulls()) == {"size", "carrier", "hour"}
-    y = frame["y"].to_numpy() - frame["y"].mean()
-    kept = {"size": numbers(frame, "size")}
-    for name in ("carrier", "hour"):
-        dummies = frame.select(name).to_dummies(name, drop_first=True)
-        kept[name] = dummies.to_numpy().astype(float)
-    X = np.ones((len(y), 1))
-    for group, explained in sequence.steps.select("group", "explained").rows()[1:]:
-        X = np.column_stack([X, kept[group]])
-        residual = y - X @ np.linalg.lstsq(X, y, rcond=None)[0]
-        assert explained == pytest.approx(1 - residual @ residual / (y @ y), abs=1e-9)
 
 
 def test_polynomials_are_legendres_on_the_range_of_the_column(as_source):
@@ -501,12 +426,10 @@ def test_new_rows_of_missing_values_are_predicted_by_indicators():
     assert predicted.is_null().to_list() == frame["size"].is_nan().to_list()
     np.testing.assert_allclose(model.predict(made), predicted, rtol=1e-12)
     for wrong in ("mean", "error"):
-        with pytest.raises(
-            ds.errors.ArgumentError, match=f"null_policy is '{wrong}'; new columns take"
-        ):
+        with pytest.raises(ArgumentError, match=f"null_policy is '{wrong}'; new columns take"):
             terms.transform(frame, null_policy=wrong)
     named = frame.with_columns(**{"carrier.missing": 1.0})
-    with pytest.raises(ds.errors.ColumnError, match=r"'carrier.missing', the name of an indicator"):
+    with pytest.raises(ColumnError, match=r"'carrier.missing', the name of an indicator"):
         terms.transform(named, null_policy="indicator")
 
 
@@ -527,26 +450,8 @@ def test_terms_survive_json():
     assert again == terms
     frame = frame.drop("key")
     assert ds.gram(frame, terms=again).columns == ds.gram(frame, terms=terms).columns
-    with pytest.raises(ds.errors.RecordError, match="no record of terms"):
+    with pytest.raises(RecordError, match="no record of terms"):
         ds.Terms.from_struct({"categories": [{"column": "k"}], "bases": []})
-
-
-def test_a_lazyframe_gives_the_record_of_python():
-    frame = table(np.random.default_rng(16), 3000)
-    wanted = {"categories": CATEGORIES, "basis": {"x": ("poly", 2)}, "max_levels": 5}
-    record = frame.lazy().dbselect.gram("y", "x", weight="w", **wanted).collect()["gram"][0]
-    direct = ds.gram(frame, ["y", "x"], "w", **wanted)
-    assert record["columns"] == direct.columns
-    assert record["rows"] == direct.rows
-    spread = np.sqrt(np.diagonal(direct.comoment))
-    error = ds.Gram.from_struct(record).comoment - direct.comoment
-    assert np.all(np.abs(error) <= 1e-12 * np.outer(spread, spread))
-
-
-def test_an_empty_table_has_no_levels():
-    frame = table(np.random.default_rng(17)).clear()
-    found = ds.gram(frame, ["y"], categories=CATEGORIES)
-    assert (found.columns, found.rows) == (["y"], 0)
 
 
 @pytest.mark.slow
@@ -571,37 +476,29 @@ def test_a_row_of_a_thousand_levels_is_never_built(tmp_path):
 
 
 REFUSED = [
-    ({"categories": ["x"]}, ds.errors.ColumnError, "'x' of type double; it must be text"),
-    ({"categories": ["nobody"]}, ds.errors.ColumnError, "unknown column 'nobody'"),
-    ({"categories": ["carrier", "carrier"]}, ds.errors.ColumnError, "'carrier' twice"),
-    ({"categories": "carrier"}, ds.errors.ArgumentError, "it must be a list"),
-    ({"categories": [3]}, ds.errors.ArgumentError, "categories names 3"),
-    ({"categories": {"carrier": []}}, ds.errors.ArgumentError, "must list levels"),
-    ({"categories": {"carrier": ["a", 1]}}, ds.errors.ArgumentError, "all text, all integers"),
-    ({"categories": {"carrier": ["a", "a"]}}, ds.errors.ArgumentError, "levels must differ"),
-    (
-        {"categories": {"carrier": [1, 2]}},
-        ds.errors.ColumnError,
-        "'carrier' is text; .* are integer",
-    ),
-    ({"categories": {"carrier": ["a\0b"]}}, ds.errors.DataError, "cannot hold a NUL"),
-    ({"categories": ["carrier"], "max_levels": 0}, ds.errors.ArgumentError, "max_levels is 0"),
-    ({"basis": {"x": ("poly", 0)}}, ds.errors.ArgumentError, "degree >= 1"),
-    ({"basis": {"x": ("spline", 2)}}, ds.errors.ArgumentError, "columns >= 3"),
-    ({"basis": {"x": ("fourier", 2)}}, ds.errors.ArgumentError, "fourier"),
-    ({"basis": {"x": 3}}, ds.errors.ArgumentError, "basis gives 3 for 'x'"),
-    ({"basis": ["x"]}, ds.errors.ArgumentError, "it must map columns"),
-    ({"basis": {"carrier": ("poly", 2)}}, ds.errors.ColumnError, "'carrier' of type .* numeric"),
-    ({"basis": {"one": ("poly", 2)}}, ds.errors.DataError, "fewer than two distinct values"),
-    ({"basis": {"far": ("poly", 2)}}, ds.errors.DataError, "'far' has an infinite value"),
-    ({"basis": {"hour": ("poly", 2)}, "categories": ["hour"]}, ds.errors.ColumnError, "both name"),
-    ({"basis": {"clash": ("poly", 2)}}, ds.errors.ColumnError, "'clash.poly1'"),
-    ({"terms": {"k": 1}}, ds.errors.ArgumentError, "must come from ds.terms"),
-    (
-        {"terms": ds.Terms(), "categories": ["carrier"]},
-        ds.errors.ArgumentError,
-        "takes their place",
-    ),
+    ({"categories": ["x"]}, ColumnError, "'x' of type double; it must be text"),
+    ({"categories": ["nobody"]}, ColumnError, "unknown column 'nobody'"),
+    ({"categories": ["carrier", "carrier"]}, ColumnError, "'carrier' twice"),
+    ({"categories": "carrier"}, ArgumentError, "it must be a list"),
+    ({"categories": [3]}, ArgumentError, "categories names 3"),
+    ({"categories": {"carrier": []}}, ArgumentError, "must list levels"),
+    ({"categories": {"carrier": ["a", 1]}}, ArgumentError, "all text, all integers"),
+    ({"categories": {"carrier": ["a", "a"]}}, ArgumentError, "levels must differ"),
+    ({"categories": {"carrier": [1, 2]}}, ColumnError, "'carrier' is text; .* are integer"),
+    ({"categories": {"carrier": ["a\0b"]}}, DataError, "cannot hold a NUL"),
+    ({"categories": ["carrier"], "max_levels": 0}, ArgumentError, "max_levels is 0"),
+    ({"basis": {"x": ("poly", 0)}}, ArgumentError, "degree >= 1"),
+    ({"basis": {"x": ("spline", 2)}}, ArgumentError, "columns >= 3"),
+    ({"basis": {"x": ("fourier", 2)}}, ArgumentError, "fourier"),
+    ({"basis": {"x": 3}}, ArgumentError, "basis gives 3 for 'x'"),
+    ({"basis": ["x"]}, ArgumentError, "it must map columns"),
+    ({"basis": {"carrier": ("poly", 2)}}, ColumnError, "'carrier' of type .* numeric"),
+    ({"basis": {"one": ("poly", 2)}}, DataError, "fewer than two distinct values"),
+    ({"basis": {"far": ("poly", 2)}}, DataError, "'far' has an infinite value"),
+    ({"basis": {"hour": ("poly", 2)}, "categories": ["hour"]}, ColumnError, "both name"),
+    ({"basis": {"clash": ("poly", 2)}}, ColumnError, "'clash.poly1'"),
+    ({"terms": {"k": 1}}, ArgumentError, "must come from ds.terms"),
+    ({"terms": ds.Terms(), "categories": ["carrier"]}, ArgumentError, "takes their place"),
 ]
 
 
@@ -623,27 +520,23 @@ def test_an_infinite_value_of_another_table_has_no_curve(as_source, curve, by):
     terms = ds.terms(pl.DataFrame({"x": np.arange(30.0)}), basis={"x": curve})
     new = pl.DataFrame({"y": [1.0, 2.0, 3.0], "x": [1.0, np.inf, 2.0], "k": [1, 1, 1]})
     read = ds.gram if by is None else functools.partial(ds.gram_by, by=by)
-    with pytest.raises(ds.errors.DataError, match="column 'x' has an infinite value"):
+    with pytest.raises(DataError, match="column 'x' has an infinite value"):
         read(as_source(new), columns=["y"], terms=terms)
 
 
 def test_a_stream_that_cannot_be_read_again_says_what_to_give():
     reader = pl.DataFrame({"k": ["a"]}).to_arrow().to_reader()
-    with pytest.raises(
-        ds.errors.ArgumentError, match=r"read only once; give categories as \{column"
-    ):
+    with pytest.raises(ArgumentError, match=r"read only once; give categories as \{column"):
         ds.gram(reader, categories=["k"])
 
 
 def test_new_rows_of_another_type_are_refused():
     terms = ds.terms(pl.DataFrame({"k": ["a"]}), ["k"])
-    with pytest.raises(
-        ds.errors.ColumnError, match="'k' is integer; the levels of its category are text"
-    ):
+    with pytest.raises(ColumnError, match="'k' is integer; the levels of its category are text"):
         terms.transform(pl.DataFrame({"k": [1]}))
-    with pytest.raises(ds.errors.ArgumentError, match="frame is a dict"):
+    with pytest.raises(ArgumentError, match="frame is a dict"):
         terms.transform({"k": ["a"]})
-    with pytest.raises(ds.errors.ColumnError, match=r"'k.a'"):
+    with pytest.raises(ColumnError, match=r"'k.a'"):
         terms.transform(terms.transform(pl.DataFrame({"k": ["a"]})))
 
 
@@ -666,7 +559,7 @@ def test_pairs_are_the_products_of_scikit_learn():
 def test_a_gram_that_no_memory_holds_is_refused():
     levels = [f"level {j}" for j in range(40_000)] * 2
     table = pl.DataFrame({"k": levels, "m": levels, "x": range(80_000)})
-    with pytest.raises(ds.errors.ArgumentError, match=r"columns are 80,001, whose Gram takes 51"):
+    with pytest.raises(ArgumentError, match=r"columns are 80,001, whose Gram takes 51"):
         ds.gram(table, terms=ds.terms(table, ["k", "m"], max_levels=40_000))
 
 
@@ -684,9 +577,9 @@ def test_a_category_times_a_curve_and_groups_times_groups():
     assert "k.p:x.poly1" not in made.columns
     groups = ds.terms(table, ["k"], interactions={"who": ["k"], "what": ["x", "z"]})
     for asked in (["k", "x"], {"who": ["k"], "what": ["x"]}):
-        with pytest.raises(ds.errors.ColumnError, match="'k', a text; name it among"):
+        with pytest.raises(ColumnError, match="'k', a text; name it among"):
             ds.terms(table, interactions=asked)
-    with pytest.raises(ds.errors.ArgumentError, match="interactions is 3"):
+    with pytest.raises(ArgumentError, match="interactions is 3"):
         ds.terms(table, interactions=3)
     seq = ds.anytime_sequence(table, "y", terms=groups)
     assert {"k", "x", "z", "who:what"} == set(seq.steps["group"].drop_nulls())

@@ -1,6 +1,5 @@
 """Integers, timestamps and decimals beyond the digits of doubles, against exact fractions."""
 
-from datetime import UTC, datetime, timedelta
 from decimal import Context, Decimal
 from fractions import Fraction
 from functools import reduce
@@ -95,15 +94,6 @@ def test_no_digit_is_lost_before_centring(kind, door, connection):
     mean = Fraction(gram.mean[at]) + Fraction(gram.mean_low[at])
     spread = max(xs) - min(xs)
     assert abs(mean - sum(xs) / ROWS) <= spread * Fraction(1e-12)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_model_of_them_is_that_of_their_differences(kind):
-    x, xs = column(kind, STEPS)
-    step = ds.anytime_sequence(pa.table({"x": x, "y": Y}), "y").steps.row(-1, named=True)
-    xx, xy, yy = exact(xs, Y)
-    assert step["group"] == "x"
-    np.testing.assert_allclose(step["r2"], xy**2 / (xx * yy), rtol=1e-11)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -215,15 +205,6 @@ def test_infinite_dates_are_still_refused(connection):
     rows = "(VALUES (TIMESTAMP 'infinity', 1.0), (TIMESTAMP '2024-01-01', 2.0)) AS t(x, y)"
     with pytest.raises(Exception, match="'x' has an infinite value"):
         connection.sql(f"SELECT gram(t) FROM {rows}").fetchall()
-
-
-def test_times_of_years_are_what_their_seconds_are():
-    first = datetime(1900, 1, 1, tzinfo=UTC)
-    times = [first + timedelta(days=step, microseconds=step % 7) for step in STEPS]
-    epoch, unit = datetime(1970, 1, 1, tzinfo=UTC), timedelta(microseconds=1)
-    seconds = [Fraction((time - epoch) // unit, 10**6) for time in times]
-    gram = ds.gram(pl.DataFrame({"x": times, "y": Y}))
-    np.testing.assert_allclose(sums_of(gram), exact(seconds, Y), rtol=1e-12)
 
 
 def polars_record(frame):

@@ -105,20 +105,6 @@ def test_every_pattern_is_the_refit_on_its_columns(seed, ridge):
         assert one == pytest.approx(told, abs=1e-9)
 
 
-def test_the_pattern_of_a_full_prefix_is_the_model_of_the_prefix():
-    frame, terms = schema(4)
-    problem = ds.Problem(frame, "y", GROUPS, COSTS, terms=terms)
-    seq, predictor = problem.anytime_sequence(), problem.predictor()
-    for step in range(len(seq.spent)):
-        model = seq.model(step)
-        (pattern,) = predictor.patterns([model.groups])
-        gone = [name for one in GROUPS if one not in model.groups for name in GROUPS[one]]
-        lost = frame.with_columns(pl.lit(None, frame.schema[name]).alias(name) for name in gone)
-        assert np.allclose(predictor.predict(lost)["prediction"], model.predict(frame), atol=1e-10)
-        assert pattern["spent"] == pytest.approx(model.spent)
-        assert pattern["r2"] == pytest.approx(model.r2, abs=1e-12)
-
-
 @pytest.fixture(scope="module")
 def mixed() -> pl.DataFrame:
     """Rows of one table, each with some groups."""
@@ -201,32 +187,6 @@ def test_many_rows_of_more_groups_than_a_byte_has_bits(gappy):
     assert each["prediction"].is_null().to_list() == nobody.tolist()
     found_only = each.filter(~nobody).select(found.columns)
     assert found_only.equals(found.filter(~nobody))
-
-
-def test_each_row_has_the_longest_prefix_that_it_can_have(gappy):
-    lost, problem, gone = gappy
-    seq = problem.anytime_sequence(max_groups=9)
-    taken = [seq.groups.names.index(name) for name in seq.steps["group"][1:]]
-    fails = np.column_stack([gone[:, taken], np.ones(len(gone), dtype=bool)])
-    longest = fails.argmax(axis=1)
-    budget = np.random.default_rng(2).integers(0, 12, len(lost)).astype(float)
-    X = np.where(gone, 0.0, lost.to_numpy())
-    for limit in (None, budget):
-        step = longest if limit is None else np.minimum(longest, budget.astype(int))
-        told = np.array(
-            [seq.intercept[k] + row @ seq.coef[k] for k, row in zip(step, X, strict=True)]
-        )
-        found = seq.anytime_predict(lost, limit)
-        assert found["step"].to_list() == step.tolist()
-        assert np.allclose(found["prediction"], told, atol=1e-9)
-        assert np.allclose(seq.predict(lost, limit), told, atol=1e-9)
-
-
-def test_an_interval_holds_its_share(problem):
-    frame, _ = schema(5)
-    found = problem.predictor().predict(frame, level=0.8)
-    inside = ((found["lower"] < frame["y"]) & (frame["y"] < found["upper"])).mean()
-    assert 0.74 < inside < 0.86
 
 
 def test_a_budget_limits_what_may_still_be_bought(mixed, problem):
@@ -352,15 +312,6 @@ def test_a_name_that_is_nearly_a_field_is_a_mistake():
         predictor.predict({"sky": 1.0})
 
 
-def test_rows_without_columns_are_predicted_as_those_of_mappings(problem):
-    predictor = problem.predictor()
-    alone = predictor.predict({})
-    for rows in ([{}], pl.DataFrame([{}]), pl.DataFrame({"other": [1]})):
-        assert predictor.predict(rows).row(0, named=True) == alone
-    part = {"k": "AA"}
-    assert predictor.predict(pl.DataFrame([part])).row(0, named=True) == predictor.predict(part)
-
-
 def test_a_list_of_mappings_is_read_as_each_of_them(problem):
     predictor = problem.predictor()
     rows = [*[{"k": "AA"}] * 150, {"k": None, "z": 1.5}, {"x0": 1.0, "x1": 2.0, "u": 3.0}]
@@ -446,20 +397,6 @@ def test_a_projection_of_a_family_is_near_its_refits(tmp_path, family):
     assert again["prediction"].to_list() == pytest.approx(found.tolist())
     with pytest.raises(ds.errors.ArgumentError, match=r"level is 0\.9; of a family"):
         predictor.predict(frame, level=0.9)
-
-
-def test_a_projection_reads_text_of_frames_and_of_files(tmp_path):
-    rng = np.random.default_rng(13)
-    a, k = rng.normal(size=2000), rng.choice(["p", "q", "r"], 2000)
-    eta = 0.5 * a + (k == "q") * 0.8
-    y = (rng.random(2000) < 1 / (1 + np.exp(-eta))).astype(float)
-    frame = pl.DataFrame({"a": a, "k": k, "y": y})
-    frame.write_parquet(tmp_path / "t.parquet")
-    share = frame.group_by("k").agg(pl.col("y").mean()).sort("k")  # of one category the best fit
-    for source in (frame, tmp_path / "t.parquet", frame.to_arrow()):
-        predictor = ds.AnytimePredictor(source, "y", family="binomial", approximate=True)
-        found = [predictor.predict({"k": level})["prediction"] for level in "pqr"]
-        assert found == pytest.approx(share["y"].to_list(), abs=0.01)
 
 
 def test_a_mapping_may_hold_what_python_has_for_numbers_and_dates():

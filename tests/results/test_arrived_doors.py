@@ -99,12 +99,6 @@ def test_a_source_that_is_down_costs_the_prefix_rule_all_that_follows(frame, pro
     assert found.plot().data.height == found.table.height
 
 
-def test_a_missing_value_is_a_look_up_that_fails(frame, problem):
-    holes = frame.with_columns(a=pl.lit(None, pl.Float64))
-    down = problem.simulate(frame, 7, {"a": 1.0}).table
-    assert problem.simulate(holes, 7).table.equals(down)
-
-
 def test_predictors_are_judged_and_compared_on_rows_with_gaps(frame, problem):
     holes = frame.with_columns(b=pl.when(pl.int_range(ROWS) % 3 > 0).then("b"))
     predictor, seq = problem.predictor(), problem.anytime_sequence()
@@ -185,26 +179,6 @@ def test_a_regressor_predicts_from_the_groups_that_a_row_has(frame):
     )
     with pytest.raises(ValueError, match="available is True and budget is 1"):
         found.predict(lost, 1.0, available=True)
-
-
-@pytest.mark.parametrize("tells", [False, True])
-def test_indicators_do_better_where_it_tells_that_a_group_is_missing(tells):
-    rng = np.random.default_rng(21)
-    a, b = rng.normal(size=(2, 8000))
-    y = a + b + rng.normal(size=8000)
-    gone = (y > 1.0) & (rng.random(8000) < 0.8) if tells else rng.random(8000) < 0.3
-    table = pl.DataFrame({"a": a, "b": 0.8 * a + b, "y": y})
-    table = table.with_columns(b=pl.when(~pl.Series(gone)).then("b"))
-    train, test = table.head(4000), table.tail(4000)
-    patterns = ds.AnytimePredictor(train.drop_nulls(), "y")
-    marks = ds.AnytimePredictor(train, "y", null_policy={"b": "indicator"})
-    errors = [
-        ((test["y"] - one.predict(test)["prediction"]) ** 2).mean() for one in (patterns, marks)
-    ]
-    assert (errors[1] < 0.8 * errors[0]) if tells else (errors[0] < 0.98 * errors[1])
-    told = patterns.missing_tells(test)
-    assert told["group"].to_list() == ["b"]
-    assert told["take"].to_list() == ["indicator" if tells else "patterns"]
 
 
 def test_a_service_answers_requests_with_missing_and_unknown_fields(problem):

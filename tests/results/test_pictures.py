@@ -12,8 +12,8 @@ from polars.testing import assert_frame_equal
 from test_results import COSTS, FAMILIES, GROUPS, found, table
 
 import dbselect as ds
-from dbselect.pages.charts import CostAxis
-from dbselect.pages.style import COLOURS, PAGE, TEXT, line_encodings
+from dbselect.errors import ArgumentError, ColumnError, EngineError
+from dbselect.pages.style import PAGE, TEXT
 
 vl_convert = pytest.importorskip("vl_convert", reason="vl-convert-python draws the pictures")
 families = pytest.mark.parametrize("family", list(FAMILIES))
@@ -170,16 +170,6 @@ def test_a_cross_validation_draws_its_table_and_choices():
         assert set(chosen["value"]) == {best}
 
 
-def test_a_path_draws_the_lengths():
-    path = ds.group_lasso_path(wide(8), "y")
-    drawn = path.plot(most=3).data
-    longest = np.argsort(-path.lengths.max(axis=0))[:3]
-    assert set(drawn["group"]) == {path.groups.names[j] for j in longest}
-    for j in longest:
-        own = drawn.filter(group=path.groups.names[j])
-        assert own["length"].to_list() == path.lengths[:, j].tolist()
-
-
 def test_a_gram_draws_the_strongest_pair_of_columns():
     rng = np.random.default_rng(4)
     z, w = rng.normal(size=(2, 200))
@@ -212,17 +202,6 @@ def test_a_picture_of_patterns_counts_rows_of_pairs():
 
 
 @pytest.mark.slow
-def test_a_drift_draws_what_models_are_worth():
-    found = drift_of_halves()
-    drawn = found.plot().data
-    steps = found.worth.height
-    assert drawn.columns == ["step", "group", "spent", "line", "r2", "label"]
-    assert drawn.height == 4 * steps
-    for at, column in enumerate(("r2_a", "r2_b", "r2_refitted", "r2_own")):
-        assert drawn["r2"][at * steps : (at + 1) * steps].to_list() == found.worth[column].to_list()
-
-
-@pytest.mark.slow
 def test_every_picture_has_words_and_a_white_page_with_dark_text():
     for name, chart in pictures().items():
         svg = svg_of(chart)
@@ -248,17 +227,6 @@ def test_what_is_too_much_is_thinned_and_said():
     assert "drawn, spread evenly" in told.to_dict()["description"]
 
 
-def test_lines_differ_in_grey_and_beyond_the_colours():
-    names = [str(number) for number in range(30)]
-    apart = line_encodings("name", names)
-    colours, dashes = (
-        apart[one].to_dict(context={"data": pl.DataFrame()})["scale"]["range"]
-        for one in ("color", "strokeDash")
-    )
-    assert len({(colour, tuple(dash)) for colour, dash in zip(colours, dashes, strict=True)}) == 30
-    assert len({tuple(dash) for dash in dashes[: len(COLOURS)]}) == len(COLOURS)
-
-
 def contrast(colour: str, page: str) -> float:
     """Return the contrast of WCAG 2.1."""
 
@@ -271,49 +239,26 @@ def contrast(colour: str, page: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def test_the_colours_show_on_the_page():
-    # WCAG 2.1, 1.4.11: 3 to 1; the last two, beside four others, at least 2 to 1.
-    assert all(contrast(colour, PAGE) >= 3 for colour in COLOURS[:3])
-    assert all(contrast(colour, PAGE) >= 2 for colour in COLOURS)
-
-
-def test_costs_lie_on_a_logarithmic_axis_as_vega_puts_them():
-    axis = CostAxis(100.0, 2.0)
-    assert axis.place(0.0) == 0.0
-    assert axis.place(100.0) == 1.0
-    assert axis.place(10.0) == pytest.approx(np.log(6) / np.log(51))
-    assert axis.ticks == sorted(axis.ticks)
-    assert axis.ticks[-1] == 100.0
-
-
 # Refusals
 
 
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (
-            lambda seq: seq.plot(held_out=3),
-            ds.errors.ArgumentError,
-            "held_out is a int; it must be what",
-        ),
+        (lambda seq: seq.plot(held_out=3), ArgumentError, "held_out is a int; it must be what"),
         (
             lambda seq: seq.plot(held_out=pl.DataFrame({"x": [1]})),
-            ds.errors.ArgumentError,
+            ArgumentError,
             r"held_out has x, and lacks step, spent, r2; it must be what cross_validate",
         ),
         (
             lambda seq: seq.plot(held_out=seq),
-            ds.errors.ArgumentError,
+            ArgumentError,
             "whose r2 is that of the rows it was searched on",
         ),
-        (lambda seq: seq.gram.plot(most=1), ds.errors.ArgumentError, "most is 1; .* from 2 to 70"),
-        (lambda seq: seq.gram.plot({"a": ["q"]}), ds.errors.ColumnError, "unknown column 'q'"),
-        (
-            lambda seq: seq.plot(bound="no"),
-            ds.errors.ArgumentError,
-            "bound is 'no'; it must be True or",
-        ),
+        (lambda seq: seq.gram.plot(most=1), ArgumentError, "most is 1; .* from 2 to 70"),
+        (lambda seq: seq.gram.plot({"a": ["q"]}), ColumnError, "unknown column 'q'"),
+        (lambda seq: seq.plot(bound="no"), ArgumentError, "bound is 'no'; it must be True or"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused(call, error, message):
@@ -323,7 +268,5 @@ def test_what_cannot_be_drawn_is_refused(call, error, message):
 
 def test_without_altair_a_sentence_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "altair", None)
-    with pytest.raises(
-        ds.errors.EngineError, match=r"pictures need altair: pip install 'dbselect\[plot\]'"
-    ):
+    with pytest.raises(EngineError, match=r"pictures need altair: pip install 'dbselect\[plot\]'"):
         found("linear").plot()

@@ -166,30 +166,6 @@ def mean_effect(frame: pl.DataFrame, column: str, coefficients: dict, weight: st
     return float(np.average(effects, weights=weights))
 
 
-@pytest.mark.parametrize("weight", [None, "w"])
-@pytest.mark.parametrize("columns", [["k"], ["k", "x"]])
-def test_the_mean_effect_at_the_mean_of_the_others_is_the_mean_of_the_target(columns, weight):
-    """An identity of least squares: residuals add up to 0, whichever level was dropped."""
-    frame = categories()
-    weights = None if weight is None else frame[weight]
-    mean = np.average(frame["y"], weights=weights)
-    odd = pl.DataFrame({"k": ["new"], "x": [np.average(frame["x"], weights=weights)]})
-    for seed in range(4):
-        names = dict(
-            zip("abcd", np.random.default_rng(seed).permutation(list("pqrs")), strict=True)
-        )
-        renamed = frame.with_columns(pl.col("k").replace(names))
-        for model in (
-            ds.anytime_sequence(renamed.select(*columns, "w", "y"), "y",
-                                {name: [name] for name in columns}, weight=weight).at(),
-            ds.fit(renamed, "y", columns, weight=weight),
-            ds.fit(renamed, "y", columns, weight=weight, exact=True) if columns == ["x"] else None,
-        ):  # fmt: skip
-            if model is not None:
-                found = model.predict(odd, handle_unknown="mean")
-                np.testing.assert_allclose(found, mean, **CLOSE)
-
-
 def models() -> dict[str, Callable[[], tuple[Any, str | None]]]:
     """Return models of k, x and g by every way that makes one, and their weights."""
     frame = categories()
@@ -502,24 +478,6 @@ def test_a_budget_for_each_row_may_be_missing():
     ):
         with pytest.raises(ds.errors.ArgumentError, match=words):
             seq.predict(rows, budget)
-
-
-def test_columns_that_were_made_already_may_be_those_of_a_prefix(connection):
-    rng = np.random.default_rng(6)
-    frame = pl.DataFrame({"x": rng.normal(size=90), "k": rng.choice(["u", "v", "w"], 90)})
-    frame = frame.with_columns(y=pl.col("x") ** 2 + 3 * pl.col("x") + (pl.col("k") == "u"))
-    terms = ds.terms(frame, ["k"], {"x": ("poly", 2)})
-    groups = {"line": ["x.poly1"], "curve": ["x.poly2"], "u": ["k.u"], "others": ["k.v", "k.w"]}
-    seq = ds.anytime_sequence(ds.gram(frame, terms=terms), "y", groups)
-    made = terms.transform(frame).drop("x", "k", "y")
-    whole = assert_all_doors(connection, seq, made)
-    np.testing.assert_allclose(whole["prediction"], seq.predict(frame), **SAME)
-    order = seq.steps["group"].to_list()[1:]
-    assert order[:2] == ["line", "curve"]
-    found = assert_all_doors(connection, seq, made.select("x.poly1"), budget=1)
-    np.testing.assert_allclose(found["prediction"], seq.predict(frame, 1), **SAME)
-    with pytest.raises(ds.DbselectError, match=r"the rows lack column 'x\.poly2'"):
-        assert_all_doors(connection, seq, made.drop("x.poly2"))
 
 
 def test_a_level_not_seen_is_an_error_where_a_prefix_is_tried_that_reads_it(connection):

@@ -17,6 +17,7 @@ from test_results import COSTS, FAMILIES, GROUPS, columns_of, found, table
 
 import dbselect as ds
 from dbselect.doors.cli import main
+from dbselect.errors import ArgumentError, ColumnError, SelectionWarning, SourceError
 from dbselect.results.report import models, reproduce, write
 
 families = pytest.mark.parametrize("family", list(FAMILIES))
@@ -101,7 +102,7 @@ def test_standard_errors_are_those_of_summary_up_to_some_columns(tmp_path, monke
             assert errors == [None] * len(errors)
         else:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ds.errors.SelectionWarning)
+                warnings.simplefilter("ignore", SelectionWarning)
                 assert errors == pytest.approx(model.summary()["std_error"].to_list())
 
 
@@ -222,9 +223,9 @@ def test_title_and_unit_are_the_callers(tmp_path):
     text = report(found("linear"), tmp_path, title="Who <pays>?", unit="€")
     assert "<h1>Who &lt;pays&gt;?</h1>" in text
     assert data_of(text)["titles"]["cost"] == "cost in €"
-    with pytest.raises(ds.errors.ArgumentError, match="unit is 3; it must be text"):
+    with pytest.raises(ArgumentError, match="unit is 3; it must be text"):
         report(found("linear"), tmp_path, unit=3)
-    with pytest.raises(ds.errors.ArgumentError, match="title is 3; it must be text"):
+    with pytest.raises(ArgumentError, match="title is 3; it must be text"):
         report(found("linear"), tmp_path, title=3)
 
 
@@ -285,16 +286,6 @@ def test_rows_of_the_source_that_cannot_be_predicted_are_counted(tmp_path):
     assert "No row of the source, of 400 read, has" in report(seq, tmp_path, source=nothing)
 
 
-def test_rows_left_out_are_told_with_their_columns(tmp_path):
-    whole = table().select(a="x", b="noise", y="y")
-    frame = whole.with_row_index("n").with_columns(
-        a=pl.when(pl.col("n") != 0).then("a"), b=pl.when(pl.col("n") > 1).then("b")
-    )
-    text = report(ds.anytime_sequence(frame.drop("n"), "y"), tmp_path)
-    assert "398 rows were used and 2 left out" in text
-    assert Page(text).with_head("rows without a value") == [["b", "2"], ["a", "1"]]
-
-
 def test_segments_have_a_row_and_a_curve_each(tmp_path):
     frame = table().select("x", "noise", "y").with_columns(part=pl.Series(["p", "q"] * 200))
     grams = ds.gram_by(frame, by=["part"])
@@ -306,15 +297,6 @@ def test_segments_have_a_row_and_a_curve_each(tmp_path):
         assert row[0] == key
         assert float(row[-3]) == pytest.approx(own.r2[-1], rel=5e-3)
         assert row[-2] == ", ".join(own.at().groups)
-
-
-def test_held_out_rows_are_told_step_by_step(tmp_path):
-    frame = table().select("x", "noise", "logs", "y")
-    cv = ds.cross_validate(frame, "y", "anytime_sequence", folds=4)
-    seq = ds.anytime_sequence(frame, "y")
-    steps = data_of(report(seq, tmp_path, held_out=cv))["steps"]
-    assert [one["held"] for one in steps] == pytest.approx(cv.table["r2"].to_list())
-    assert [one["error"] for one in steps] == pytest.approx(cv.table["r2_std_error"].to_list())
 
 
 def test_the_python_of_the_page_finds_the_same_again(tmp_path):
@@ -357,22 +339,14 @@ def test_names_cannot_leave_their_place(tmp_path):
 @pytest.mark.parametrize(
     ("more", "error", "message"),
     [
-        ({"held_out": 3}, ds.errors.ArgumentError, "held_out is a int"),
-        ({"segments": 3}, ds.errors.ArgumentError, "segments is a int; it must be what"),
-        (
-            {"source": pl.DataFrame({"q": [1]})},
-            ds.errors.ColumnError,
-            "source names unknown column 'y'",
-        ),
-        ({"source": "no/such.parquet"}, ds.errors.SourceError, "no/such.parquet"),
-        (
-            {"path": "no/such/r.html"},
-            ds.errors.ArgumentError,
-            "path is 'no/such/r.html'; it must be a",
-        ),
-        ({"path": "."}, ds.errors.SourceError, r"'\.' is a folder, which is not replaced"),
-        ({"path": "r.pdf"}, ds.errors.ArgumentError, r"path is 'r\.pdf'; a report is HTML"),
-        ({"path": 3}, ds.errors.ArgumentError, "path is 3; it must be a file"),
+        ({"held_out": 3}, ArgumentError, "held_out is a int"),
+        ({"segments": 3}, ArgumentError, "segments is a int; it must be what"),
+        ({"source": pl.DataFrame({"q": [1]})}, ColumnError, "source names unknown column 'y'"),
+        ({"source": "no/such.parquet"}, SourceError, "no/such.parquet"),
+        ({"path": "no/such/r.html"}, ArgumentError, "path is 'no/such/r.html'; it must be a"),
+        ({"path": "."}, SourceError, r"'\.' is a folder, which is not replaced"),
+        ({"path": "r.pdf"}, ArgumentError, r"path is 'r\.pdf'; a report is HTML"),
+        ({"path": 3}, ArgumentError, "path is 3; it must be a file"),
     ],
 )
 def test_what_cannot_be_told_is_refused_and_nothing_is_written(more, error, message, tmp_path):
@@ -409,9 +383,9 @@ def test_break_even_prices_are_a_column_where_a_worth_is_given(tmp_path):
     prices = dict(seq.break_even(20.0).rows())
     for row in rows:
         assert float(row[-1]) == pytest.approx(prices[row[0]], rel=5e-3, abs=5e-4)
-    with pytest.raises(ds.errors.ArgumentError, match="worth is -1; it must be a number > 0"):
+    with pytest.raises(ArgumentError, match="worth is -1; it must be a number > 0"):
         report(seq, tmp_path, worth=-1)
     late = table().select("x", y=pl.col("y") > pl.col("y").mean())
     family = ds.anytime_sequence(late, "y", family="binomial")
-    with pytest.raises(ds.errors.ArgumentError, match="binomial', whose sequences have no break_e"):
+    with pytest.raises(ArgumentError, match="binomial', whose sequences have no break_e"):
         report(family, tmp_path, worth=20.0)

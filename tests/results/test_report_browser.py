@@ -219,20 +219,6 @@ def test_on_paper_everything_stands_and_nothing_is_to_be_moved(browser, tmp_path
     assert base64.b64decode(paper["data"]).startswith(b"%PDF")
 
 
-def test_a_hundred_groups_answer_at_once(browser, tmp_path):
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(400, 100))
-    frame = pl.DataFrame(X, schema=[f"x{j}" for j in range(100)])
-    frame = frame.with_columns(y=pl.Series(X @ rng.normal(size=100) + rng.normal(size=400)))
-    seq = ds.anytime_sequence(frame, "y")
-    seq.report(tmp_path / "r.html")
-    assert Path(tmp_path / "r.html").stat().st_size < 1_000_000
-    browser.get(f"file://{tmp_path}/r.html")
-    for budget in (0.0, 17.0, 71.5, 100.0):
-        type_budget(browser, budget)
-        assert_shows(browser, seq, budget)
-
-
 # What if?
 
 
@@ -365,19 +351,6 @@ def test_prices_that_are_no_sums_are_edited_and_answered_as_python_answers_them(
     ))  # fmt: skip
     choose(browser, box, "-1")
     assert "it must have a cost > 0 and the groups that share it" in shown(browser, "refusal")
-    assert not browser.get_log("browser")
-
-
-@has_module
-def test_a_budget_may_limit_the_search_itself(browser, asked, tmp_path):
-    frame, groups, costs = asked
-    problem = ds.Problem(frame, "y", groups, costs, ridge=0.1)
-    problem.anytime_sequence().report(tmp_path / "r.html")
-    opened(browser, tmp_path / "r.html")
-    browser.find_element("id", "within").click()
-    for budget in (4.0, 2.5, 6.0):
-        type_budget(browser, budget)
-        assert_shows(browser, problem.anytime_sequence(budget=budget), budget, 1e-12)
     assert not browser.get_log("browser")
 
 

@@ -230,11 +230,6 @@ def test_every_public_name_of_a_model_works(family, step, tmp_path):
 
 
 @families
-def test_families_have_the_same_public_names(family):
-    assert set(public(Prefixes)) <= set(public(type(found(family))))
-
-
-@families
 @pytest.mark.parametrize("step", [-1, 5, 1.5, None])
 def test_a_step_that_is_none_is_refused(family, step):
     with pytest.raises(ds.errors.ArgumentError, match=rf"step is {step!r}; .* from 0 to 4"):
@@ -283,15 +278,6 @@ def test_a_size_takes_the_best_model_of_so_many_groups(family):
         assert len(seq.at(size=size).groups) == size
     with pytest.raises(ds.errors.ArgumentError, match="size is 3; there are models with"):
         seq.at(seq.spent[1], size=3)
-
-
-def test_steps_of_several_responses_are_means_over_them():
-    seq = found("joint")
-    each = list(seq.responses.values())
-    for step, record in enumerate(seq.records):
-        assert record.gain == pytest.approx(np.mean([own.records[step].gain for own in each]))
-        assert record.explained == pytest.approx(np.mean([own.explained[step + 1] for own in each]))
-    assert seq.useful.tolist() == seq.steps["useful"].to_list() == [True] * 5
 
 
 # Prediction
@@ -394,14 +380,6 @@ def test_a_frame_without_a_column_or_with_text_is_refused(family):
         seq.predict(table().with_columns(x=pl.lit("1")))
 
 
-@pytest.mark.slow
-@families
-def test_other_dialects_keep_the_columns(family):
-    for dialect in ("postgres", "spark"):
-        text = found(family).sql(dialect=dialect)
-        assert all(name in text for name in ("age", "height", "noise"))
-
-
 # Criteria
 
 
@@ -443,20 +421,6 @@ def test_criteria_by_deviance_are_those_of_statsmodels(family):
     assert best.groups == seq.model(criteria["bic"].arg_min()).groups
     assert "noise" not in best.groups
     assert n == seq.rows
-
-
-def test_criteria_of_a_gaussian_family_are_those_of_the_linear_sequence():
-    linear, glm = found("linear").criteria(), found("gaussian").criteria()
-    assert linear["group"].to_list() == glm["group"].to_list()
-    for name in ("df", "aic", "bic", "ebic", "gic", "adjusted_r2"):
-        np.testing.assert_allclose(glm[name], linear[name], rtol=1e-10, atol=1e-10)
-
-
-@pytest.mark.parametrize("family", GLM)
-def test_criteria_that_compare_variances_are_refused(family):
-    text = rf"criterion is 'cp', .*; family '{family}' has 'aic', 'bic', 'ebic' and 'gic'"
-    with pytest.raises(ds.errors.ArgumentError, match=text):
-        found(family).best("cp")
 
 
 def test_a_ridge_counts_the_effective_parameters_of_the_information():
@@ -552,22 +516,6 @@ def test_wald_tests_of_classes_are_those_of_statsmodels_without_a_class_of_refer
     assert summary["term"].to_list() == 3 * ["(intercept)", *names]
     np.testing.assert_allclose(summary["estimate"], estimate, rtol=LAST_STEP, atol=1e-6)
     np.testing.assert_allclose(summary["std_error"], errors, rtol=LAST_STEP)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", GLM)
-def test_a_prefix_of_a_sequence_has_the_tests_of_a_fit_of_its_columns(family):
-    seq = found(family)
-    _, options = FAMILIES[family]
-    target, offset = FAMILIES[family][0], options.get("offset")
-    frame = table().select(**FLAT, logs=pl.col("logs"), target=pl.col(target))
-    for step in range(1, 5):
-        model = seq.model(step)
-        fit = ds.fit(frame, "target", model.columns, family=family, offset=offset)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ds.errors.SelectionWarning)
-            found_errors = model.summary()["std_error"]
-        np.testing.assert_allclose(found_errors, fit.summary()["std_error"], rtol=LAST_STEP)
 
 
 def test_rows_that_chose_the_columns_warn():

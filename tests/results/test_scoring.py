@@ -1,6 +1,5 @@
 """Predictions as a Polars expression, as SQL text and on arrays: all are ``a + X w``."""
 
-import sqlite3
 import sys
 from collections.abc import Sequence
 
@@ -11,9 +10,9 @@ import pytest
 import sqlglot
 from problems import EPS, random_problem
 from sqlglot import exp
-from tables import Typed
 
 import dbselect as ds
+from dbselect.errors import ArgumentError, ColumnError
 
 #: Names that need quotes, or more.
 AWKWARD = [
@@ -73,11 +72,6 @@ def assert_predicts(
     np.testing.assert_array_equal(found.is_null() | found.is_nan().fill_null(False), missing)
     error = np.abs(found.to_numpy()[~missing] - expected[~missing])
     assert (error <= rounding_of(truth, names, X)[~missing]).all()
-
-
-def sequence_of(table: Typed, **options) -> ds.results.Sequence:
-    gram = ds.gram(table.frame, columns=table.names, weight="weight")
-    return ds.anytime_sequence(gram, "y", **options)
 
 
 # The same numbers everywhere
@@ -330,19 +324,6 @@ def test_elements_of_arrays_are_counted_as_the_dialect_counts(dialect):
     assert_predicts(in_duckdb(back.removeprefix("SELECT "), frame), truth, names, X)
 
 
-def test_another_engine_computes_the_same():
-    problem = random_problem(np.random.default_rng(12))
-    table, seq = problem.table, problem.sequence()
-    con = sqlite3.connect(":memory:")
-    con.execute(f"CREATE TABLE t ({', '.join(table.names)})")
-    con.executemany(f"INSERT INTO t VALUES ({', '.join('?' * table.X.shape[1])})", table.X.tolist())
-    for budget in seq.spent:
-        rows = con.execute(f"SELECT {seq.sql(budget, 'sqlite')} FROM t").fetchall()
-        truth = seq.at(budget)
-        assert_predicts(pl.Series([value for (value,) in rows]), truth, table.names, table.X)
-    con.close()
-
-
 @pytest.mark.parametrize("dialect", ["duckdb", "postgres", "bigquery"])
 def test_a_boolean_is_not_cast_to_a_double_where_it_is_named(dialect):
     truth = model({"flag": 2.0, "s.on": 3.0, "x": 5.0}, 1.0)
@@ -356,84 +337,38 @@ def test_a_boolean_is_not_cast_to_a_double_where_it_is_named(dialect):
 
 
 def test_a_boolean_that_is_no_number_of_the_model_is_refused():
-    with pytest.raises(ds.errors.ColumnError, match="booleans names unknown column 'flags'"):
+    with pytest.raises(ColumnError, match="booleans names unknown column 'flags'"):
         model({"flag": 2.0}).sql("postgres", booleans=["flags"])
-    with pytest.raises(ds.errors.ArgumentError, match="booleans is 'flag'"):
+    with pytest.raises(ArgumentError, match="booleans is 'flag'"):
         model({"flag": 2.0}).sql("postgres", booleans="flag")
 
 
 @pytest.mark.parametrize("dialect", ["nosuch", "DuckDB!", 3])
 def test_unknown_dialect_is_refused(dialect):
-    with pytest.raises(ds.errors.ArgumentError, match=f"dialect is {dialect!r}: "):
+    with pytest.raises(ArgumentError, match=f"dialect is {dialect!r}: "):
         model({"a": 1.0}).sql(dialect)
 
 
 def test_only_other_dialects_need_sqlglot(monkeypatch):
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     assert in_duckdb(model({"a": 2.0}).sql(), pl.DataFrame({"a": [3.0]}))[0] == 6.0
-    with pytest.raises(
-        ds.errors.ArgumentError, match=r"need sqlglot: pip install 'dbselect\[sql\]'"
-    ):
+    with pytest.raises(ArgumentError, match=r"need sqlglot: pip install 'dbselect\[sql\]'"):
         model({"a": 2.0}).sql("postgres")
 
 
 # Arrays
 
 
-def test_array_columns_are_found_by_name():
-    rng = np.random.default_rng(13)
-    problem = random_problem(rng)
-    table, seq = problem.table, problem.sequence()
-    order = rng.permutation(table.X.shape[1])
-    names = [table.names[j] for j in order]
-    for budget in seq.spent.tolist():
-        truth = seq.at(budget)
-        found = seq.predict(table.X[:, order], budget, columns=names)
-        assert_predicts(pl.Series(found), truth, table.names, table.X)
-        default = seq.predict(
-            table.X[:, [table.names.index(name) for name in seq.columns]], budget=budget
-        )
-        np.testing.assert_allclose(default, found, rtol=1e-12)
-    assert seq.predict(np.empty((0, len(names))), columns=names).shape == (0,)
-
-
-@pytest.mark.parametrize("as_frame", [lambda f: f, pl.DataFrame.to_pandas, pl.DataFrame.to_arrow])
-def test_frames_are_read_by_their_own_names_whatever_their_order(as_frame):
-    rng = np.random.default_rng(13)
-    problem = random_problem(rng)
-    seq, X = problem.sequence(), problem.table.X
-    order = rng.permutation(X.shape[1])
-    frame = as_frame(
-        pl.DataFrame({problem.table.names[j]: X[:, j] for j in order}).with_columns(key=pl.lit("k"))
-    )
-    for budget in seq.spent.tolist():
-        truth = seq.at(budget)
-        for found in (seq.predict(frame, budget=budget), truth.predict(frame)):
-            assert_predicts(pl.Series(found), truth, problem.table.names, X)
-    with pytest.raises(ds.errors.ColumnError, match="the rows lack column 'a', which"):
-        model({"a": 1.0}).predict(frame)
-
-
 @pytest.mark.parametrize(
     ("X", "columns", "kind", "message"),
     [
-        (
-            np.zeros((3, 3)),
-            None,
-            ds.errors.ArgumentError,
-            r"X has shape \(3, 3\); it must be \(n, 2\)",
-        ),
-        (np.zeros((3, 2)), ["a", "b", "c"], ds.errors.ArgumentError, r"it must be \(n, 3\)"),
-        (np.zeros(2), None, ds.errors.ArgumentError, r"X has shape \(2,\)"),
-        (np.zeros((1, 2, 1)), None, ds.errors.ArgumentError, r"X has shape \(1, 2, 1\)"),
-        ([["1", "x"]], None, ds.errors.ArgumentError, r"X holds something else than numbers"),
-        (
-            [[1.0, 2.0], [3.0]],
-            None,
-            ds.errors.ArgumentError,
-            r"X holds something else than numbers",
-        ),
-        (np.zeros((3, 2)), ["a", "c"], ds.errors.ColumnError, "the rows lack column 'b', which"),
+        (np.zeros((3, 3)), None, ArgumentError, r"X has shape \(3, 3\); it must be \(n, 2\)"),
+        (np.zeros((3, 2)), ["a", "b", "c"], ArgumentError, r"it must be \(n, 3\)"),
+        (np.zeros(2), None, ArgumentError, r"X has shape \(2,\)"),
+        (np.zeros((1, 2, 1)), None, ArgumentError, r"X has shape \(1, 2, 1\)"),
+        ([["1", "x"]], None, ArgumentError, r"X holds something else than numbers"),
+        ([[1.0, 2.0], [3.0]], None, ArgumentError, r"X holds something else than numbers"),
+        (np.zeros((3, 2)), ["a", "c"], ColumnError, "the rows lack column 'b', which"),
     ],
 )
 def test_array_of_another_shape_is_refused(X, columns, kind, message):
@@ -451,5 +386,5 @@ def test_forms_refuse_what_is_no_budget():
     ):
         for value in (-1, np.nan, "3"):
             words = f"budget is {value!r}; it must be a number >= 0"
-            with pytest.raises(ds.errors.ArgumentError, match=words):
+            with pytest.raises(ArgumentError, match=words):
                 call(value)

@@ -45,20 +45,6 @@ def test_the_numbers_of_a_linear_model_are_those_of_statsmodels(rows, weighted, 
     np.testing.assert_allclose(np.sqrt(np.diagonal(own)), errors, rtol=1e-12)
 
 
-def test_a_test_of_the_likelihood_ratio_is_that_of_statsmodels(rows):
-    X = sm.add_constant(rows.select("b", "c").to_numpy())
-    truth = sm.Logit(rows["late"].to_numpy().astype(float), X).fit(disp=False)
-    model = ds.fit(rows.select("b", "c", "late"), "late", family="binomial")
-    (test,) = model.lr_test().rows(named=True)
-    assert test["df"] == 2
-    assert test["statistic"] == pytest.approx(truth.llr, rel=1e-6)
-    assert test["p_value"] == pytest.approx(truth.llr_pvalue, rel=1e-4)
-    assert model.df_residual == truth.df_resid
-    assert model.aic == pytest.approx(truth.aic, rel=1e-9)
-    assert model.bic == pytest.approx(truth.bic, rel=1e-9)
-    assert f"AIC {truth.aic:.5g}" in str(model.summary())
-
-
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize(
     ("family", "kind"),
@@ -137,22 +123,6 @@ def test_a_level_that_others_determine_leaves_the_diagnoses_of_the_others(rows):
     t = sm.OLS(table["y"].to_numpy(), X).fit()
     expected = t.tvalues[1:] / np.sqrt(t.tvalues[1:] ** 2 + t.df_resid)
     np.testing.assert_allclose(list(partial.values()), expected, rtol=1e-9)
-
-
-def test_criteria_of_counts_differ_by_those_of_statsmodels(rows):
-    counts = rows.select("b", "c", n=(pl.col("a") // 10).clip(0))
-    models = [ds.fit(counts, "n", names, family="poisson") for names in (["b"], ["b", "c"])]
-    truths = [
-        sm.GLM(counts["n"].to_numpy(), sm.add_constant(counts.select(names).to_numpy()),
-               family=sm.families.Poisson()).fit()
-        for names in (["b"], ["b", "c"])
-    ]  # fmt: skip
-    gap = models[1].aic - models[0].aic
-    assert gap == pytest.approx(truths[1].aic - truths[0].aic, rel=1e-6)
-    gamma = ds.fit(counts.with_columns(n=pl.col("n") + 1), "n", family="gamma(log)")
-    with pytest.raises(ds.errors.ArgumentError, match="no likelihood to compare"):
-        _ = gamma.aic
-    assert "AIC" not in str(gamma.summary())
 
 
 def test_a_summary_prints_every_term():

@@ -55,20 +55,6 @@ def test_next_value_is_the_gain_of_the_decision_by_the_formula_and_by_simulation
     assert np.mean([name == "bc"[one] for name, one in zip(named, single, strict=True)]) > 0.9
 
 
-def test_two_tests_may_pay_only_together():
-    # A row far from the threshold: one test can hardly move it across, both can.
-    rng = np.random.default_rng(2)
-    X = rng.normal(size=(20_000, 2))
-    frame = pl.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": X.sum(axis=1)})
-    predictor = ds.Problem(ds.gram(frame), "y", costs={"a": 0.011, "b": 0.011}).predictor()
-    s, m = np.array([1.0, 2.0]) ** 0.5, -2.0
-    alone, both = s * norm.pdf(m / s) + m * norm.cdf(m / s) - [0.011, 0.022]
-    assert alone < 0 < both
-    found = predictor.predict({}, accept_above=2.0)
-    assert found["next_value"] == pytest.approx(both, rel=0.1)
-    assert predictor.predict({}, 0.011, accept_above=2.0)["next_group"] is None
-
-
 def optimum(cells, y, prices, worth, above):
     """Return the best net of all policies on equally likely cells of binary groups."""
 
@@ -154,6 +140,31 @@ def test_a_payoff_is_what_the_two_targets_earn(frame, payoff):
     found = predictor.predict(part, payoff=payoff)
     # 3 p - 5 (1 - p) = 8 (p - 5 / 8)
     assert found.equals(predictor.predict(part, accept_above=0.625, worth=8.0))
+    assert found["accept"].to_list() == (found["prediction"] > 0.625).to_list()
+    flipped = predictor.predict(part, payoff=(-5.0, 3.0))
+    assert flipped["accept"].to_list() == (found["prediction"] < 3 / 8).to_list()
+
+
+@pytest.mark.filterwarnings("ignore::dbselect.errors.DependenceWarning")
+def test_a_probability_is_worth_what_normal_predictors_make_of_it(frame):
+    frame = frame.with_columns(y=(pl.col("y") > 1).cast(pl.Int8))
+    problem = ds.Problem(frame, "y", costs=dict.fromkeys(COSTS, 0.01), family="binomial")
+    predictor = problem.predictor(approximate=True)
+    part = without(frame[:40], "b", "c")
+    found = predictor.predict(part, payoff=(3.0, -5.0))
+    sets = ("a", "b"), ("a", "c"), ("a", "b", "c")
+    has, *more = predictor.patterns([["a"], *map(list, sets)])
+    linear = predictor.gram.select([predictor.target]).covariance().item()
+    eta = has["intercept"] + has["coefficients"]["a"] * part["a"].to_numpy()
+    z, step = np.linspace(-8, 8, 20_001, retstep=True)
+    nets = []
+    for names, one in zip(sets, more, strict=True):
+        spread = (linear * (one["r2"] - has["r2"])) ** 0.5
+        money = 8.0 / (1.0 + np.exp(-(eta[:, None] + spread * z))) - 5.0
+        wins = np.maximum(money, 0) @ norm.pdf(z) * step
+        nets.append(wins - np.maximum(money @ norm.pdf(z) * step, 0) - 0.01 * (len(names) - 1))
+    best = np.maximum(np.max(nets, axis=0), 0.0)
+    assert found["next_value"].fill_null(0.0).to_numpy() == pytest.approx(best, abs=1e-4)
     assert found["accept"].to_list() == (found["prediction"] > 0.625).to_list()
     flipped = predictor.predict(part, payoff=(-5.0, 3.0))
     assert flipped["accept"].to_list() == (found["prediction"] < 3 / 8).to_list()

@@ -7,8 +7,6 @@ import pytest
 import dbselect as ds
 from dbselect.doors.cli import main
 
-UNITS = 4  # costs and budgets are whole numbers of quarters
-
 
 def segments(rng, count):
     """Draw sequences of whole costs: a frame, and its points by segment."""

@@ -126,24 +126,6 @@ def test_the_order_is_that_of_a_search_on_the_join_of_all(seed, policy, budget, 
     assert_same(found, expected)
 
 
-def test_models_predict_from_the_joined_rows():
-    facts, tables = lake(2)
-    found = ds.anytime_tables(facts, "y", candidates(tables, dict.fromkeys(KEYS, 1.0)), GROUPS)
-    rows = everything(facts, tables)
-    own = ["y", *(name for name in found.columns)]
-    expected = ds.anytime_sequence(
-        rows, "y", {**GROUPS, **{name: [name] for name in KEYS}},
-        null_policy={"*": "skip", **{f"{name}.*": "indicator" for name in KEYS}},
-    )  # fmt: skip
-    one, two = (
-        rows.select(seq.at(budget=4.0).expr().alias("p"))["p"].to_numpy()
-        for seq in (found, expected)
-    )
-    assert len(own) > 10
-    assert np.isfinite(one.astype(float)).sum() > 300
-    np.testing.assert_allclose(one.astype(float), two.astype(float), atol=1e-8)
-
-
 def test_every_engine_is_asked_the_same():
     facts, tables = lake(3)
     costs = dict.fromkeys(KEYS, 1.0)
@@ -226,15 +208,6 @@ def test_a_cheap_table_that_gains_too_little_does_not_end_the_search():
     found = ds.anytime_tables(facts, "y", given, epsilon=0.5)
     assert found.steps["group"].to_list() == [None, "dear"]
     assert found.r2[-1] == pytest.approx(0.9)
-
-
-def test_summaries_of_many_rows_are_candidates():
-    facts, tables = lake(7, dense=True)
-    visits = pl.concat([tables["a1"].select("a", "z")] * 3)
-    one = ds.anytime_tables(facts, "y", {"v": ds.io.Candidate(visits, "a", 1.0, many="mean")})
-    two = ds.anytime_tables(facts, "y", {"v": (tables["a1"].select("a", "z"), "a", 1.0)})
-    assert one.columns == ["v.z_mean"]
-    assert one.r2[-1] == pytest.approx(two.r2[-1], abs=1e-12)
 
 
 def test_an_interrupt_leaves_what_was_bought(monkeypatch):

@@ -247,22 +247,6 @@ def segments() -> pl.DataFrame:
     return table.with_columns(c=pl.when(pl.col("k") % 4 == 0).then("a").otherwise("c"))
 
 
-def test_every_segment_has_what_lstsq_finds_of_its_rows():
-    table = segments()
-    found = ds.fit_by(ds.gram_by(table, by=["k"]), "y", ["b", "a"])
-    for key, fit in found.select("k", "fit").iter_rows():
-        own = table.filter(k=key)
-        X = np.column_stack([np.ones(len(own)), own["b"], own["a"]])
-        if len(own) < 4:
-            continue
-        expected, left, *_ = np.linalg.lstsq(X, own["y"].to_numpy())
-        names = [one["key"] for one in fit["coefficients"]]
-        values = [fit["intercept"], *(one["value"] for one in fit["coefficients"])]
-        assert names == ["b", "a"]
-        np.testing.assert_allclose(values, expected, rtol=NEAR, atol=NEAR)
-        assert fit["sigma"] == pytest.approx(math.sqrt(left[0] / (len(own) - 3)), rel=NEAR)
-
-
 def test_sql_and_polars_say_what_python_says():
     table = segments()
     grams = ds.gram_by(table, by=["k"])
@@ -327,19 +311,6 @@ def test_levels_missing_values_and_nested_fields_are_columns_as_in_python():
         assert [one["key"] for one in found["coefficients"]] == expected.columns
         assert values == pytest.approx(list(expected.coefficients.values()), rel=NEAR, abs=NEAR)
         assert found["aliased"] == list(expected.aliased)
-
-
-def test_near_dependence_is_told():
-    rng = np.random.default_rng(0)
-    a, b = rng.normal(size=(2, 60))
-    near = record_frame(pl.DataFrame({"a": a, "b": a + 1e-5 * b, "y": a + b}))
-    with pytest.warns(ds.errors.ConditionWarning, match="condition number above"):
-        told = ds.fit_by(near, "y")["fit"][0]["note"]
-    assert "condition number" in told
-    lost = record_frame(pl.DataFrame({"a": a, "b": a + 1e-7 * b, "y": b}))
-    with pytest.warns(ds.errors.DependenceWarning, match="'b'"):
-        told = ds.fit_by(lost, "y")["fit"][0]["note"]
-    assert told.startswith("column 'b' nearly depends on the others: ")
 
 
 @pytest.mark.parametrize(

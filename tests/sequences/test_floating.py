@@ -1,6 +1,5 @@
-"""Floating search against the paper's by refits, against mlxtend, and what polishes its sets."""
+"""Floating search against the paper's by refits, and what polishes its sets."""
 
-from itertools import combinations
 from pathlib import Path
 
 import numpy as np
@@ -79,25 +78,6 @@ def test_groups_of_unequal_cost_are_given_back_for_what_beats_all_that_cost_no_m
     assert "g3" in seq.at().groups
 
 
-def test_mlxtend_floats_on_other_rows_only_so_this_is_at_least_as_good():
-    mlxtend = pytest.importorskip("mlxtend.feature_selection")
-    linear_model = pytest.importorskip("sklearn.linear_model")
-    better = 0
-    for seed in (0, 1, 4):
-        table = suppressed(seed, 7)
-        other = mlxtend.SequentialFeatureSelector(
-            linear_model.LinearRegression(), k_features=6, floating=True, scoring="r2", cv=0
-        ).fit(table.drop("y").to_numpy(), table["y"].to_numpy())
-        seq = ds.floating(table, "y", max_groups=6)
-        for k, found in other.subsets_.items():
-            assert seq.at(size=k).r2 >= found["avg_score"] - 1e-10
-            better += seq.at(size=k).r2 > found["avg_score"] + 1e-6
-        forward = ds.anytime_sequence(table, "y", max_groups=6)
-        scores = [other.subsets_[k]["avg_score"] for k in range(1, 7)]
-        np.testing.assert_allclose(scores, forward.r2[1:], rtol=1e-9)
-    assert better
-
-
 def test_limits_end_it_and_are_told():
     table = suppressed(2)
     assert ds.floating(table, "y", max_groups=3).stop.name == "MAX_GROUPS"
@@ -151,20 +131,3 @@ def test_the_polish_of_sequences_reaches_what_is_proven_best_at_every_size():
     diabetes = pytest.importorskip("sklearn.datasets").load_diabetes()
     table = pl.DataFrame(diabetes.data, diabetes.feature_names).with_columns(y=diabetes.target)
     assert all_optima(ds.gram(table), range(1, 10)) == (9, 9)
-
-
-@pytest.mark.slow
-def test_where_searches_are_led_astray_polish_still_reaches_most():
-    """No single exchange helps at an end; two at a time may. The proof is `best_within`'s."""
-    found = [all_optima(ds.gram(suppressed(seed, 8)), range(1, 8)) for seed in range(6)]
-    for reached in zip(*found, strict=True):
-        assert sum(reached) >= 0.9 * 42
-
-
-def test_the_proven_best_is_that_of_all_subsets():
-    table = suppressed(5, 7)
-    value = r2_of(table)
-    for k in (2, 3, 4):
-        best = max(value(list(s)) for s in combinations(table.columns[:-1], k))
-        assert ds.best_within(table, "y", float(k)).r2 == pytest.approx(best, abs=1e-10)
-        assert ds.exchange(table, "y", k=k).r2 == pytest.approx(best, abs=1e-10)

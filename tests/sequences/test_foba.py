@@ -1,19 +1,16 @@
 """FoBa and backward elimination against refits by brute force, and the paper's simulation."""
 
-import itertools
-
 import numpy as np
 import polars as pl
 import pytest
 import reference
+from predicting import in_polars, in_python
 from problems import Problem, random_problem
 from reference import Table
 
 import dbselect as ds
 from dbselect.record.steps import Stop
 from dbselect.reference import foba_epsilon
-
-WALK = 1e-10
 
 
 def brute_foba(problem, *, epsilon, nu, rule, backward, always=()):
@@ -115,44 +112,6 @@ def test_a_step_gains_epsilon_at_least(share):
     assert held == (["a", "b"] if share < 1 else ["a"])
 
 
-def test_steps_carry_the_refitted_models():
-    problem = suppressed(np.random.default_rng(3))
-    sequence = ds.foba(problem.gram, "y", groups=problem.names)
-    assert "-f2" in trace_of(sequence)
-    for step in range(len(sequence.spent)):
-        columns = [
-            column
-            for group in sequence.held(step)
-            for column in problem.groups[sequence.groups.names[group]]
-        ]
-        intercept, coef = reference.model(problem.table, columns)
-        found = np.zeros(5)
-        found[columns] = coef
-        np.testing.assert_allclose(sequence.coef[step], found, atol=1e-9)
-        np.testing.assert_allclose(sequence.intercept[step], intercept, atol=1e-9)
-        np.testing.assert_allclose(sequence.r2[step], reference.r2(problem.table, columns))
-        assert sequence.spent[step] == len(columns)
-
-
-def test_foba_repairs_what_forward_selection_cannot():
-    problem = suppressed(np.random.default_rng(5))
-    forward = problem.sequence().at(size=2)
-    repaired = ds.foba(problem.gram, "y", groups=problem.names).at(size=2)
-    assert "f2" in forward.groups
-    assert sorted(repaired.groups) == ["f0", "f1"]
-    assert repaired.r2 > forward.r2
-
-
-def test_a_size_gives_the_best_model_that_was_recorded():
-    problem = suppressed(np.random.default_rng(5))
-    sequence = ds.foba(problem.gram, "y", groups=problem.names)
-    sizes = np.array([len(sequence.held(step)) for step in range(len(sequence.spent))])
-    for size in set(sizes.tolist()):
-        assert sequence.at(size=size).explained == sequence.explained[sizes == size].max()
-    with pytest.raises(ds.errors.ArgumentError, match="size is 9; there are models with"):
-        sequence.at(size=9)
-
-
 def test_a_budget_gives_the_last_model_within_it():
     problem = suppressed(np.random.default_rng(5))
     sequence = ds.foba(problem.gram, "y", groups=problem.names, epsilon=1e-3)
@@ -169,6 +128,17 @@ def test_a_budget_gives_the_largest_model_of_a_whole_elimination():
     for held in range(len(order)):
         cost = sum(problem.costs[name] for name in order[held:])
         assert set(sequence.at(budget=cost).groups) == set(order[held:])
+
+
+def test_what_an_elimination_gave_back_last_is_bought_next():
+    problem = random_problem(np.random.default_rng(5))
+    sequence = ds.backward(problem.gram, "y", groups=problem.names, costs=problem.costs)
+    whole = len(problem.groups)
+    removed = [name[1:] for name in trace_of(sequence)[whole:]]
+    rows = problem.table.frame.head(len(removed))
+    for door in (in_python, in_polars):
+        found = door(None, sequence, rows, budget=sequence.spent[whole + 1 :].tolist())
+        assert found["next_group"].to_list() == removed
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -251,39 +221,6 @@ def test_elimination_of_dependent_columns_takes_the_smallest_loss_of_refits():
         assert held == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", [ds.backward, ds.foba])
-def test_a_category_is_given_back_by_the_loss_of_all_its_levels(method):
-    rng = np.random.default_rng(5)
-    n = 400
-    k, m = rng.integers(0, 6, n), rng.integers(0, 4, n)
-    x, z = rng.normal(size=(2, n))
-    y = x + 0.3 * (k % 3) + 0.1 * m + 0.5 * z + rng.normal(size=n)
-    frame = pl.DataFrame({"y": y, "x": x, "z": z, "k": k, "m": m}).with_columns(flat=1.0)
-    gram = ds.gram(frame, ["y", "x", "z", "flat"], categories=["k", "m"])
-    found = method(gram, "y", **({"epsilon": 0.0} if method is ds.foba else {}))
-
-    def left(held: list[str]) -> float:
-        columns = [gram.select([f"{name}*"]).columns for name in held]
-        made = ds.terms(frame, ["k", "m"]).transform(frame.with_columns(one=1.0))
-        X = made.select("one", *itertools.chain.from_iterable(columns)).to_numpy()
-        return 1 - np.square(y - X @ np.linalg.lstsq(X, y)[0]).sum() / np.square(y - y.mean()).sum()
-
-    held: list[str] = []
-    for step in found.steps[1:].iter_rows(named=True):
-        if step["action"] == "add":
-            held.append(step["group"])
-        else:
-            losses = {name: left(held) - left([g for g in held if g != name]) for name in held}
-            assert losses[step["group"]] <= min(losses.values()) + 1e-12
-            held.remove(step["group"])
-        np.testing.assert_allclose(step["r2"], left(held), rtol=0, atol=1e-12)
-    if method is ds.backward:
-        assert found.stop is Stop.EMPTY
-        with pytest.raises(ds.errors.DataError, match="depend linearly on others"):
-            ds.backward(gram, "y", backward="coefficient")
-
-
 def test_limits_on_steps_are_kept():
     problem = suppressed(np.random.default_rng(5))
     whole = trace_of(ds.foba(problem.gram, "y", groups=problem.names))
@@ -292,35 +229,6 @@ def test_limits_on_steps_are_kept():
         assert trace_of(cut) == whole[:steps]
     cut = ds.backward(problem.gram, "y", groups=problem.names, max_steps=2)
     assert (cut.steps["action"] == "remove").sum() == 2
-
-
-@pytest.mark.slow
-def test_the_published_simulation():
-    """Paper 003, section 5: 500 features, 100 rows, 5 true ones, 50 runs."""
-    errors, wrong = [], []
-    for seed in range(50):
-        rng = np.random.default_rng(seed)
-        X = rng.normal(size=(100, 10)) @ rng.normal(size=(10, 500))
-        X += 1.6 * rng.normal(size=(100, 500))
-        X /= np.linalg.norm(X, axis=0)
-        true = rng.choice(500, 5, replace=False)
-        y = X[:, true] @ rng.uniform(0, 10, 5) + np.sqrt(0.1) * rng.normal(size=100)
-        gram = ds.gram(np.column_stack([X, y]), columns=[*(f"x{j}" for j in range(500)), "y"])
-        both = (
-            ds.foba(gram, "y", max_steps=40),
-            ds.anytime_sequence(gram, "y", max_groups=5),
-        )
-        chosen = [[int(name[1:]) for name in found.at(size=5).columns] for found in both]
-        fits = [y - X[:, at] @ np.linalg.lstsq(X[:, at], y)[0] for at in chosen]
-        errors.append([np.mean(fit**2) for fit in fits])
-        wrong.append([len(set(true) - set(at)) for at in chosen])
-    errors, wrong = np.array(errors), np.mean(wrong, axis=0)
-    assert (errors[:, 0] <= errors[:, 1] * (1 + 1e-12)).all()
-    foba, forward = errors.mean(axis=0)
-    assert 0.085 <= foba <= 0.115
-    assert 0.14 <= forward <= 0.20
-    assert 0.6 <= wrong[0] <= 1.3
-    assert 1.5 <= wrong[1] <= 2.2
 
 
 # Budget, groups to keep, families
@@ -367,14 +275,6 @@ def test_what_must_stay_has_to_fit_the_budget(search):
         search(*given, always=[first], budget=price / 2)
 
 
-def test_the_largest_rules_of_the_forward_step_are_those_of_the_greedy_search():
-    problem = random_problem(np.random.default_rng(2))
-    for rule in ("fr", "score", "omp", "omp-unwhitened", "omp-single"):
-        given = (problem.gram, "y", problem.names, problem.costs)
-        first = ds.foba(*given, rule=rule, max_steps=1).steps["group"][1]
-        assert first == ds.anytime_sequence(*given, rule=rule, max_groups=1).steps["group"][1]
-
-
 @pytest.mark.parametrize("search", [ds.foba, ds.backward])
 def test_a_family_searches_its_objective(search):
     rng = np.random.default_rng(3)
@@ -390,27 +290,6 @@ def test_a_family_searches_its_objective(search):
     assert found.spent[-1] <= 4.0
     with pytest.raises(ds.errors.SourceError, match="source is a Gram, which holds no rows"):
         search(ds.gram(frame), "y", family="binomial")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("call", [ds.anytime_sequence, ds.foba, ds.backward])
-def test_wide_searches_have_the_models_of_refits(call):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(900, 420)) + 0.5 * rng.normal(size=(900, 1))
-    X[:, 47] = X[:, 3] - 2 * X[:, 211]
-    y = X @ rng.normal(size=420) + 20 * rng.normal(size=900)
-    names = [f"x{j}" for j in range(420)]
-    groups = {f"g{k}": names[k::40] for k in range(40)}
-    found = call(ds.gram(np.column_stack([X, y]), [*names, "y"]), "y", groups)
-    y -= y.mean()
-    for k in [*range(0, len(found.records), 7), len(found.records)]:
-        held = found.columns_held(k)
-        Z = X[:, [names.index(found.columns[j]) for j in held]]
-        Z = Z - Z.mean(axis=0)
-        left = y - Z @ np.linalg.lstsq(Z, y, rcond=1e-9)[0]
-        assert found.r2[k] == pytest.approx(1 - left @ left / (y @ y), abs=1e-11)
-        residual = y - Z @ found.coef[k, held]
-        assert residual @ residual == pytest.approx(left @ left, rel=1e-11)
 
 
 def table(seed: int, n: int = 20_000, d: int = 6, noise: float = 0.5) -> pl.DataFrame:

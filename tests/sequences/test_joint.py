@@ -21,8 +21,6 @@ import dbselect as ds
 from dbselect.record.steps import Stop
 from dbselect.results import joint
 from dbselect.selection.criteria import RULES
-from dbselect.selection.descent import lengths, restricted
-from dbselect.selection.projection import Layout, project
 
 seeds = pytest.mark.parametrize("seed", range(3))
 rules = pytest.mark.parametrize("rule", list(RULES))
@@ -132,23 +130,6 @@ def test_every_step_takes_the_best_sum_over_the_responses(seed, rule, asked):
 
 
 @seeds
-@rules
-def test_a_copied_response_changes_nothing(seed, rule):
-    problem = random_problem(np.random.default_rng(seed))
-    frame = problem.table.frame.with_columns(copy="y")
-    alone = problem.sequence(rule=rule)
-    found = ds.anytime_sequence(frame, ["y", "copy"], problem.names, problem.costs, rule=rule)
-    assert found.steps["group"].to_list() == alone.steps["group"].to_list()
-    for name in ("score", "gain", "explained", "r2"):
-        np.testing.assert_allclose(
-            found.steps[name][1:],
-            alone.steps[name][1:],
-            rtol=1e-9,
-            atol=10 * rounding(problem.table),
-        )
-
-
-@seeds
 @penalties
 def test_one_response_in_a_list_is_that_response(seed, asked):
     problem = random_problem(np.random.default_rng(seed), **asked)
@@ -165,23 +146,6 @@ def test_one_response_in_a_list_is_that_response(seed, asked):
     pl.testing.assert_series_equal(listed.steps["gain"], alone.steps["gain"], abs_tol=20 * EPS)
 
 
-def test_the_unit_of_a_response_counts_only_where_nothing_is_scaled():
-    responses = random_responses(3)
-    rescaled = replace(responses, Y=responses.Y * [1.0, 1e9, 1e-9])
-    expected = responses.search().steps
-    found = rescaled.search().steps
-    assert found["group"].to_list() == expected["group"].to_list()
-    np.testing.assert_allclose(found["explained"], expected["explained"], rtol=1e-9)
-    raw, one = (
-        rescaled.search(scale=False),
-        ds.anytime_sequence(
-            rescaled.gram, "y1", rescaled.problem.names, rescaled.problem.costs, scale=False
-        ),
-    )
-    assert raw.steps["group"].to_list() == one.steps["group"].to_list()
-    np.testing.assert_allclose(raw.explained, one.explained, rtol=1e-9)
-
-
 def test_limits_and_forced_groups_are_those_of_one_response():
     responses = random_responses(1)
     assert (
@@ -192,14 +156,6 @@ def test_limits_and_forced_groups_are_those_of_one_response():
     assert found.steps["group"][1] == "g3"
     assert found.spent[-1] <= sum(responses.problem.costs.values()) / 2
     assert "g3" in repr(found)
-
-
-def test_steps_tell_what_all_responses_have_together():
-    responses = random_responses(1)
-    found = responses.search()
-    told = [(step.gain, step.explained) for step in found.records]
-    np.testing.assert_allclose([explained for _, explained in told], found.explained[1:])
-    np.testing.assert_allclose([gain for gain, _ in told], np.diff(found.explained), atol=1e-12)
 
 
 def test_a_budget_of_nothing_buys_the_means():
@@ -365,23 +321,6 @@ def test_expressions_and_sql_give_a_struct_of_predictions():
     np.testing.assert_allclose(without[1:], expected[1:], rtol=1e-12)
 
 
-def test_a_stream_is_read_once():
-    responses = random_responses(4)
-    model, arrow = responses.search().at(), responses.frame.to_arrow()
-    np.testing.assert_array_equal(model.predict(arrow.to_reader()), model.predict(responses.frame))
-
-
-def test_the_summary_has_the_tests_of_each_response():
-    responses = random_responses(2)
-    model = responses.search(always=list(responses.problem.groups)).at()
-    table = model.summary()
-    assert table["response"].unique(maintain_order=True).to_list() == responses.names
-    for name in responses.names:
-        alone = ds.fit(responses.gram, name, model.columns).summary()
-        own = table.filter(response=name).drop("response")
-        assert_frame_equal(own, alone, rel_tol=1e-9)
-
-
 # Other rows
 
 
@@ -417,17 +356,6 @@ def test_responses_as_they_are_have_the_share_of_all_variance():
     expected = r2_score(responses.Y, predicted, multioutput="variance_weighted")
     assert found.at(5.0).r2 == pytest.approx(expected, abs=1e-9)
     assert 1e-3 < expected < 1
-
-
-def test_curves_are_judged_as_those_of_one_response():
-    found = random_responses(3).search()
-    curve = found.steps.select("step", "group", "spent", "explained")
-    assert ds.reference.timeliness(found, 0.9) == ds.reference.timeliness(curve, 0.9)
-    assert_frame_equal(ds.reference.oracle(found), ds.reference.oracle(curve))
-    there = random_responses(3).gram
-    judged = ds.compare({"joint": found}, fraction=0.9, data=there)
-    own = ds.compare({"joint": found}, fraction=0.9)
-    assert_frame_equal(judged.table, own.table, abs_tol=1e-9)
 
 
 # Files
@@ -553,17 +481,6 @@ def test_sght_finds_the_best_common_support(variant, limits, seed):
     np.testing.assert_allclose(model.predict(frame), predicted, rtol=1e-8, atol=1e-8)
 
 
-@seeds
-def test_the_projection_of_all_responses_is_the_nearest_within_the_limits(seed):
-    x = np.random.default_rng(seed).normal(size=(3, 9))
-    layout = Layout(None, np.array([0, 3, 6, 9]))
-    for limits in ((1, 1), (2, 1), (4, 2), (5, 3)):
-        found = restricted(x, project(lengths(x), layout, *limits))
-        nearest = min(np.sum(np.delete(x, support, axis=1) ** 2) for support in supports(*limits))
-        assert np.sum((x - found) ** 2) == pytest.approx(nearest, rel=1e-12)
-        assert np.count_nonzero(found.any(axis=0)) <= limits[0]
-
-
 def test_what_the_descent_leaves_is_its_objective():
     frame, groups, _, Y = sparse(3)
     model = ds.sght(frame, ["y", "z"], groups=groups, max_columns=3, max_groups=2, refit=False)
@@ -576,18 +493,6 @@ def test_what_the_descent_leaves_is_its_objective():
     with pytest.raises(ds.errors.ArgumentError, match="no statistics of its rows"):
         model.summary()
     assert repr(model.model).startswith("JointModel(y, z ~ g0")
-
-
-@pytest.mark.parametrize("start", ["ridge", "zero"])
-def test_sght_of_a_copied_response_keeps_the_columns_of_one(start):
-    frame, groups, *_ = sparse(4)
-    limits = {"groups": groups, "max_columns": 3, "max_groups": 2, "start": start}
-    alone = ds.sght(frame, "y", **limits)
-    model = ds.sght(frame.with_columns(copy="y"), ["y", "copy"], **limits)
-    assert model.columns == alone.columns
-    np.testing.assert_allclose(model.history, alone.history, rtol=1e-9)
-    for own in model.model.responses.values():
-        assert own.coefficients == pytest.approx(alone.coefficients, rel=1e-9)
 
 
 # Refusals

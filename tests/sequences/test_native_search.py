@@ -6,22 +6,18 @@ Both are held against brute force in `test_greedy`, `test_foba` and `test_segmen
 import warnings
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
-import reference
-from problems import EPS, random_problem, rounding
+from problems import EPS
 
 import dbselect as ds
 from dbselect import _native
-from dbselect.linear.problem import unusable
 from dbselect.linear.state import LinearState
-from dbselect.record.steps import STEP_TYPE
-from dbselect.search.compiled import METHODS
 from dbselect.search.gram import GramSearch
 from dbselect.selection.criteria import RULES as ALL_RULES
 
@@ -260,27 +256,6 @@ def test_searches_are_those_of_python(seed):
     assert became["rounding"] <= 3
 
 
-@pytest.mark.parametrize("limits", [{}, {"budget": 6.0}, {"max_groups": 3}, {"always": ("g4",)}])
-@pytest.mark.parametrize("rule", RULES)
-def test_the_steps_are_those_of_brute_force(rule, limits):
-    problem = random_problem(np.random.default_rng(1), ridge=0.2, scale=rule != "omp")
-    table = problem.table
-    given = {"groups": problem.names, "costs": problem.costs, "ridge": 0.2, "scale": table.scale}
-    found = _native.search(
-        problem.gram.to_arrow(), "anytime_sequence", "y", {**given, **limits, "rule": rule}
-    )
-    expected = reference.greedy(table, problem.groups, problem.costs, rule, **limits)
-    steps = pl.Series(found.field("sequence"))[0].struct.unnest()[1:]
-    assert steps["group"].to_list() == [step.group for step in expected]
-    for name in ("cost", "spent", "score", "gain", "explained", "r2"):
-        np.testing.assert_allclose(
-            steps[name].to_numpy(),
-            [getattr(step, name) for step in expected],
-            rtol=0,
-            atol=10 * rounding(table),
-        )
-
-
 def small_gram() -> ds.Gram:
     rng = np.random.default_rng(3)
     a, c, d, e = rng.normal(size=(20, 4)).T + 5
@@ -312,54 +287,6 @@ def test_a_check_needs_no_column_but_the_target():
     assert _native.check(pa.nulls(2, gram.to_arrow().type), "z").to_pylist() == ["no rows"] * 2
 
 
-def test_a_record_that_cannot_be_searched_says_why():
-    gram = small_gram()
-    nothing = gram - gram
-    constant = replace(ds.gram(np.ones((3, 5)), gram.columns), skipped=2)
-    marked = ds.gram(
-        pl.DataFrame({"x": [1.0, 2.0, 4.0], "y": [1.0, None, 3.0]}), null_policy="indicator"
-    )
-    grams = [nothing, constant, marked, gram]
-    array = pa.array([None, *(one.to_struct() for one in grams)], gram.to_arrow().type)
-    reasons = ["no rows", *(unusable(one, "y") for one in grams)]
-    found = _native.search(array, "anytime_sequence", "y", {})
-    assert found.field("status").to_pylist() == _native.check(array, "y").to_pylist() == reasons
-    assert [len(steps) for steps in found.field("sequence").to_pylist()] == [0, 0, 0, 0, 4]
-    assert found.field("sequence").type.value_type == STEP_TYPE
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_comoments_that_no_rows_have_are_told(method):
-    # The second says correlations of 1e154 and more, by which a search could go on for ever.
-    lower = [[1.0, 0.5, 1.0, 9.0, 9.0, 1.0], [1e308, 1.0, 1e308, -1.0, 1e308, 5e-324]]
-    parts = [
-        {"columns": ["a", "b", "y"], "rows": 5, "skipped": 0, "weight": 1.0, "mean": [0.0] * 3}
-        | {"comoment": comoment}
-        for comoment in lower
-    ]
-    found = _native.search(pa.array(parts), method, "y", {})
-    for status in found.field("status").to_pylist():
-        assert status.startswith("gram record has comoments that no rows can have")
-    assert found.field("sequence").to_pylist() == [[], []]
-
-
-def test_records_of_every_form_are_read():
-    gram = small_gram()
-    whole = gram.to_struct()
-    low = [1e-17] * 5
-    forms = [
-        gram.to_arrow(),
-        pa.array([whole]),
-        pa.array([{**whole, "missing": [0] * 5, "mean_low": low, "terms": None}]),
-        pl.Series([whole]).to_arrow(),
-        pl.Series([whole]).to_arrow(compat_level=pl.CompatLevel.newest()),
-        pa.concat_arrays([gram.to_arrow(), gram.to_arrow()])[1:],
-    ]
-    found = [_native.search(form, "anytime_sequence", "y", {}).to_pylist() for form in forms]
-    assert all(one == found[0] for one in found)
-    assert found[0][0]["sequence"][-1]["r2"] == pytest.approx(1.0, abs=1e-12)
-
-
 def test_what_rounding_took_from_a_mean_counts():
     gram = small_gram()
     # Of numbers near 1e18 the last bit is 128.
@@ -371,18 +298,6 @@ def test_what_rounding_took_from_a_mean_counts():
     expected = mean + record["mean_low"]
     own = sum(w * expected[gram.columns.index(name)] for name, w in last["coefficients"])
     assert last["intercept"] == pytest.approx(expected[4] - own, abs=1e4)
-
-
-def test_records_of_other_columns_have_plans_of_their_own():
-    gram = small_gram()
-    other = gram.select(["e", "y", "a"])
-    array = pa.concat_arrays([one.to_arrow() for one in (gram, other, gram, other)])
-    found = _native.search(array, "anytime_sequence", "y", {}).field("sequence").to_pylist()
-    assert found[0] == found[2]
-    assert found[1] == found[3]
-    assert [step["group"] for step in found[1]] == ds.anytime_sequence(other, "y").steps[
-        "group"
-    ].to_list()
 
 
 def test_the_terms_of_a_record_make_its_groups_and_stand_in_its_first_step():

@@ -4,8 +4,6 @@ A table and its rows with every sign turned have means of 0: with an intercept i
 those of the table through the origin.
 """
 
-import subprocess
-import sys
 from itertools import chain, combinations
 
 import duckdb
@@ -76,24 +74,6 @@ def test_every_search_is_that_of_the_mirrored_rows(name):
         np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-9, atol=1e-11)
 
 
-@pytest.mark.parametrize("ridge", [0.0, 0.3])
-def test_greedy_steps_are_those_of_refits(ridge):
-    seq = ds.anytime_sequence(GRAM, "y", GROUPS, COSTS, ridge=ridge, **ORIGIN)
-    held = []
-    for step, group in enumerate(seq.steps["group"][1:], start=1):
-        if not ridge:
-            gains = {
-                one: (explained([*held, one])[1] - explained(held)[1]) / COSTS[one]
-                for one in GROUPS if one not in held
-            }  # fmt: skip
-            assert group == max(gains, key=gains.get)
-        held.append(group)
-        coef, r2 = explained(held, ridge)
-        model = seq.model(step)
-        assert model.coefficients == pytest.approx(coef, **OFF)
-        assert (model.r2, model.intercept) == (pytest.approx(r2, **OFF), 0.0)
-
-
 @pytest.mark.parametrize("budget", [1.0, 2.5, 4.0])
 def test_best_within_is_the_best_of_all_sets_and_certificates_bound_it(budget):
     worth = {tuple(s): explained(s)[1] for s in SETS if sum(COSTS[g] for g in s) <= budget}
@@ -102,35 +82,6 @@ def test_best_within_is_the_best_of_all_sets_and_certificates_bound_it(budget):
     assert found.r2 == pytest.approx(max(worth.values()), **OFF)
     seq = ds.anytime_sequence(GRAM, "y", GROUPS, COSTS, **ORIGIN)
     assert seq.certificate([budget])["bound"][0] >= max(worth.values()) - 1e-12
-
-
-@pytest.mark.parametrize("criterion", ["aic", "bic"])
-def test_no_move_of_step_lowers_its_criterion(criterion):
-    gram = ds.gram(TABLE.drop("w"))
-    seq = ds.step(gram, "y", GROUPS, criterion=criterion, start=["c", "e"], **ORIGIN)
-    price = {"aic": 2.0, "bic": np.log(ROWS)}[criterion]
-
-    def worth(groups):
-        at = [NAMES.index(name) for group in groups for name in GROUPS[group]]
-        coef = np.linalg.lstsq(X[:, at], Y, rcond=None)[0]
-        return ROWS * np.log(((Y - X[:, at] @ coef) ** 2).sum()) + price * len(at)
-
-    held = set(seq.at().groups)
-    moves = [held ^ {group} for group in GROUPS]
-    assert worth(held) <= min(worth(one) for one in moves if one) + 1e-9
-    assert seq.at().intercept == 0.0
-
-
-def test_several_responses_share_the_groups():
-    tables = [t.with_columns(z=pl.col("x1") - pl.col("x5") + pl.col("y") / 3) for t in
-              (TABLE, MIRRORED)]  # fmt: skip
-    found = ds.anytime_sequence(tables[0], ["y", "z"], GROUPS, COSTS, **ORIGIN)
-    expected = ds.anytime_sequence(tables[1], ["y", "z"], GROUPS, COSTS)
-    assert found.steps["group"].to_list() == expected.steps["group"].to_list()
-    np.testing.assert_allclose(found.r2, expected.r2, rtol=1e-10)
-    assert found.at().intercept == {"y": 0.0, "z": 0.0}
-    again = ds.results.JointSequence.from_struct(found.to_struct())
-    assert not again.responses["z"].has_intercept
 
 
 def test_criteria_and_standard_errors_are_those_of_statsmodels():
@@ -220,41 +171,12 @@ def test_scikit_learn_fits_the_same():
     assert of_counts.intercept_ == 0.0
 
 
-@pytest.mark.system
-def test_the_command_line_finds_the_same(tmp_path):
-    TABLE.drop("w").write_parquet(tmp_path / "table.parquet")
-    out = tmp_path / "found.json"
-    subprocess.run(
-        [sys.executable, "-m", "dbselect", "anytime_sequence", tmp_path / "table.parquet",
-         "--target", "y", "--intercept", "no", "--out", out],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    again = ds.results.Sequence.read_json(out)
-    assert not again.has_intercept
-    assert again.at().intercept == 0.0
-
-
 def test_a_stored_sequence_keeps_it(tmp_path):
     seq = ds.anytime_sequence(TABLE.drop("w"), "y", GROUPS, **ORIGIN)
     seq.write_parquet(tmp_path / "seq.parquet")
     again = ds.results.Sequence.read_parquet(tmp_path / "seq.parquet")
     assert again.criteria().equals(seq.criteria())
     assert not again.has_intercept
-
-
-def test_tables_are_bought_as_their_join():
-    rng = np.random.default_rng(22)
-    shops = pl.DataFrame({"k": range(8), "u": rng.normal(size=8) + 3, "v": rng.normal(size=8)})
-    facts = TABLE.drop("w").with_columns(k=pl.int_range(ROWS) % 8)
-    facts = facts.with_columns(pl.col("y") + shops["u"].gather(facts["k"]))
-    offers = {"shops": (shops, "k", 1.5)}
-    found = ds.anytime_tables(facts, "y", offers, GROUPS, COSTS, unmatched="error", **ORIGIN)
-    joined = facts.join(shops, on="k").rename({"u": "shops.u", "v": "shops.v"})
-    groups, costs = GROUPS | {"shops": ["shops.u", "shops.v"]}, COSTS | {"shops": 1.5}
-    expected = ds.anytime_sequence(joined, "y", groups, costs, **ORIGIN)
-    assert found.steps["group"].to_list() == expected.steps["group"].to_list()
-    np.testing.assert_allclose(found.r2, expected.r2, rtol=1e-9)
-    assert found.at().intercept == 0.0
 
 
 @pytest.mark.parametrize(

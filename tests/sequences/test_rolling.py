@@ -2,7 +2,6 @@
 
 import datetime as dt
 import json
-import re
 
 import numpy as np
 import polars as pl
@@ -90,16 +89,6 @@ def test_picture_shows_the_steps(store, tmp_path):
     assert {row["group"] for row in rows} == {"x", "z", "k"}
     assert chart.data.equals(found.steps)
     chart.save(str(tmp_path / "order.html"))
-
-
-@pytest.mark.slow
-def test_picture_tells_days_as_days(store):
-    pytest.importorskip("altair", reason="the picture needs altair")
-    drawing = pytest.importorskip("vl_convert", reason="vl-convert-python draws the picture")
-    found = store.rolling(days=10, every=5).sequences("y")
-    text = re.findall(r"<text[^>]*>([^<]*)</text>", drawing.vegalite_to_svg(found.plot().to_json()))
-    assert str(found.steps["last"][0]) in text
-    assert not [one for one in text if "00:00" in one]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ import re
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
-from decimal import Decimal
 
 import duckdb
 import numpy as np
@@ -143,18 +142,6 @@ def test_difficult_segments_are_what_they_are_alone(rule, sizes, asked):
     assert_near(found["sequence"], alone, 1e-9)
 
 
-def test_r2_of_a_segment_of_dependent_columns_is_that_of_lstsq():
-    rng = np.random.default_rng(3)
-    tables = list(difficult(rng))
-    grams = frame_of([ds.gram(table.frame, weight="w") for table in tables])
-    found = ds.anytime_sequence_by(grams, "y")
-    for table, sequence in zip(tables, found["sequence"], strict=True):
-        held = []
-        for step in steps_of(sequence)[1:].iter_rows(named=True):
-            held.append(int(step["group"][1:]))
-            assert step["r2"] == pytest.approx(reference.r2(table, held), abs=1e-10)
-
-
 UNUSABLE = {
     "NULL": (None, "no rows"),
     "no rows": ({"rows": 0, "weight": 0.0, "skipped": 9}, "no usable rows: 9 rows were skipped"),
@@ -265,18 +252,6 @@ def test_neither_blocks_nor_threads_change_a_digit(monkeypatch):
     assert sequences().to_list() == expected
 
 
-@pytest.mark.parametrize("rule", ["fr", "omp"])
-def test_what_python_searches_is_what_the_library_searches(monkeypatch, rule):
-    parts = problems(np.random.default_rng(5), 9)
-    found = searched(parts, rule=rule, budget=9.0)
-    monkeypatch.setitem(ALL_RULES, rule, replace(ALL_RULES[rule], compiled=False))
-    in_python = searched(parts, rule=rule, budget=9.0)
-    steps = [part.sequence(rule=rule, budget=9.0) for part in parts]
-    tolerance = 100 * max(rounding(part.table) for part in parts)
-    assert_near(found["sequence"], steps, tolerance)
-    assert_near(in_python["sequence"], steps, 0.0)
-
-
 @pytest.mark.parametrize("compiled", [True, False])
 def test_a_segment_with_as_many_coefficients_as_rows_says_so(monkeypatch, compiled):
     monkeypatch.setitem(ALL_RULES, "fr", replace(ALL_RULES["fr"], compiled=compiled))
@@ -301,25 +276,6 @@ def test_costs_without_labels_are_in_the_order_of_the_groups_of_each_segment():
     found = ds.anytime_sequence_by(frame_of(grams), "y", groups, costs)["sequence"]
     alone = [ds.anytime_sequence(gram, "y", groups, {"g": 1.0, "h": 8.0}) for gram in grams]
     assert_near(found, alone, 1e-12)
-
-
-@pytest.mark.slow
-def test_many_segments_of_a_table_are_those_of_its_rows(as_source):
-    rng = np.random.default_rng(6)
-    n = 3000
-    frame = pl.DataFrame(rng.normal(size=(n, 4)), schema=["y", "a", "b", "c"]).with_columns(
-        k=pl.Series(rng.integers(0, 200, n))
-    )
-    grams = ds.gram_by(as_source(frame), ["k"], columns=["y", "a", "b", "c"])
-    found = ds.anytime_sequence_by(grams, "y", max_groups=2)
-    for k, sequence, status, *_ in found.rows():
-        rows = frame.filter(k=k)
-        table = Table(rows["a", "b", "c"].to_numpy(), rows["y"].to_numpy())
-        groups = {"a": [0], "b": [1], "c": [2]}
-        expected = reference.greedy(table, groups, dict.fromkeys(groups, 1.0), max_groups=2)
-        assert status is None
-        assert [step["group"] for step in sequence[1:]] == [step.group for step in expected]
-        assert sequence[-1]["r2"] == pytest.approx(expected[-1].r2, abs=1e-9)
 
 
 def test_targets_may_differ_from_row_to_row(connection):
@@ -358,13 +314,6 @@ def test_no_segments_give_no_rows():
         ["k", "sequence", "status", "rows", "target_variance"],
     )
     assert found.schema["sequence"].inner.fields[2].name == "group"
-
-
-def test_costs_and_budgets_may_be_decimals():
-    grams = frame_of([ds.gram(np.random.default_rng(9).normal(size=(9, 3)), ["x", "y", "z"])])
-    costs = {"x": Decimal("0.1"), "z": Decimal("0.2")}
-    found = ds.anytime_sequence_by(grams, "y", costs=costs, budget=Decimal("0.3"))
-    assert found["sequence"][0].struct.field("spent").to_list()[-1] == pytest.approx(0.3)
 
 
 @pytest.mark.parametrize(

@@ -70,11 +70,6 @@ def test_backward_on_mtcars_is_the_trace_of_r():
     assert sorted(seq.at().groups) == ["am", "qsec", "wt"]
 
 
-def test_both_ways_from_all_of_mtcars_ends_where_r_does():
-    seq = ds.step(cars(), "mpg", start=CARS)
-    assert in_r(seq)[-1] == pytest.approx(61.31, abs=0.005)
-
-
 def test_forward_on_mtcars_is_the_trace_of_r():
     for direction in ("forward", "both"):
         seq = ds.step(cars(), "mpg", direction=direction)
@@ -195,12 +190,6 @@ def test_as_many_parameters_as_rows_are_never_reached():
     seq = ds.step(frame, "y", penalty=0.01)
     assert len(seq.at().groups) <= 4
     assert all(score > 0 for score in seq.steps["score"][1:])
-
-
-def test_a_search_is_counted_and_judged_like_others():
-    found = ds.cross_validate(ds.gram_by(cars(), fold=4), "mpg", "step")
-    assert found.best.height == 1
-    assert "wt" in ds.stability(cars(), "mpg", method="step", records=10).table["group"].to_list()
 
 
 @pytest.mark.parametrize(

@@ -203,23 +203,6 @@ def test_the_filter_removes_exactly_what_the_definition_says():
     assert len(sizes) >= 2
 
 
-@pytest.mark.slow
-def test_the_published_design_is_nearly_greedy_in_fewer_rounds():
-    ratios, rounds, above = [], [], []
-    for seed in range(10):
-        gram = published(seed)
-        model = ds.dash(gram, "y", k=100, seed=seed)
-        best = ds.greedy(gram, "y", k=100)
-        ratios.append(model.explained / best.explained)
-        rounds.append(model.diagnostics.rounds)
-        above.append(model.explained - ds.reference.top_k(gram, "y", k=100).explained)
-        assert len(model.groups) == 100
-        assert best.diagnostics.rounds == 100
-    assert np.median(ratios) >= 0.99
-    assert max(rounds) <= 40
-    assert min(above) > 0
-
-
 @pytest.mark.parametrize("k", [1, 2, 5, 20, 60])
 def test_dash_never_takes_more_adaptive_rounds_than_greedy(k):
     gram = published(3, rows=400, width=60, true=20)
@@ -228,40 +211,6 @@ def test_dash_never_takes_more_adaptive_rounds_than_greedy(k):
         assert len(set(model.groups)) == k
         assert model.diagnostics.rounds <= k
         assert model.explained <= model.diagnostics.bound + 1e-12
-
-
-def test_one_candidate_is_the_best_one():
-    gram = published(3, rows=400, width=60, true=20)
-    assert ds.dash(gram, "y", k=1).groups == ds.greedy(gram, "y", k=1).groups
-
-
-def test_few_of_many_take_half_the_rounds_of_greedy():
-    gram = published(1)
-    model, best = ds.dash(gram, "y", k=20, seed=1), ds.greedy(gram, "y", k=20)
-    assert model.diagnostics.rounds <= 11 < best.diagnostics.rounds == 20
-    assert model.explained >= 0.98 * best.explained
-
-
-def test_guesses_side_by_side_are_the_best_of_each_alone_in_the_rounds_of_the_longest():
-    problem = random_problem(np.random.default_rng(6), sizes=(1,) * 14, rows=80)
-    state = state_of(problem)
-    batches = []
-
-    def together(answer, questions):
-        asked = list(questions)
-        batches.append(sum(one.queries for one in asked))
-        assert len({one.key for one in asked}) == len(asked)
-        return map(answer, asked)
-
-    ask = sampling.DashSettings(8, rounds=3, seed=2, opt=0.9)
-    both = sampling.best_guess(state, ask, map_=together)
-    alone = [
-        sampling.best_guess(state, sampling.DashSettings(8, rounds=3, seed=2, opt=0.9, alpha=alpha))
-        for alpha in sampling.ALPHAS
-    ]
-    assert both.objective.value == max(run.objective.value for run in alone)
-    assert len(both.history) == len(batches) == max(len(run.history) for run in alone)
-    assert both.queries == sum(batches) < sum(run.queries for run in alone)
 
 
 def test_queries_and_rounds_are_those_that_the_objective_is_asked():
@@ -358,19 +307,6 @@ def test_a_literal_run_guesses_by_the_printed_grid(monkeypatch):
     assert sorted({alpha for _, alpha in guesses}) == pytest.approx(sorted(1 / powers))
     assert len(guesses) == len(ends) == len(powers) ** 2
     assert found.diagnostics.value == max(run.objective.value for run in ends)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("k", "least"), [(10, 0.97), (25, 0.97), (50, 0.99)])
-def test_five_samples_come_near_greedy_on_the_published_design(k, least):
-    shares = []
-    for seed in range(10):
-        gram = published(seed + 50)
-        model = ds.dash(gram, "y", k=k, seed=seed)
-        shares.append(model.explained / ds.greedy(gram, "y", k=k).explained)
-        assert model.explained >= ds.reference.top_k(gram, "y", k=k).explained - 1e-12
-        assert model.diagnostics.rounds <= k
-    assert np.median(shares) >= least
 
 
 def test_literally_a_run_may_end_with_fewer():

@@ -52,30 +52,6 @@ def suppressed(seed):
     return pl.DataFrame(columns | {"y": a + b + 0.1 * rng.normal(size=80)})
 
 
-def test_what_greedy_search_misses_is_found():
-    for seed in range(5):
-        gram = ds.gram(suppressed(seed))
-        names = [name for name in gram.columns if name != "y"]
-        best = max(combinations(names, 2), key=lambda two: ds.fit(gram, "y", list(two)).r2)
-        assert "both" in ds.greedy(gram, "y", k=2).groups
-        assert sorted(ds.exchange(gram, "y", k=2).groups) == sorted(best) == ["a", "b"]
-
-
-@pytest.mark.slow
-def test_the_end_is_no_worse_than_forward_and_backward_search():
-    for seed in range(12):
-        rng = np.random.default_rng(seed)
-        X = rng.normal(size=(40, 8)) @ (np.eye(8) + 0.3 * rng.normal(size=(8, 8)))
-        y = X @ rng.normal(size=8) + 2 * rng.normal(size=40)
-        names = [f"x{j}" for j in range(8)]
-        gram = ds.gram(np.column_stack([X, y]), columns=[*names, "y"])
-        for k in (2, 4):
-            found = ds.exchange(gram, "y", k=k).r2
-            assert found >= ds.greedy(gram, "y", k=k).r2 - ROUNDING
-            assert found >= ds.backward(gram, "y").at(size=k).r2 - ROUNDING
-            assert found <= ds.best_within(gram, "y", float(k)).r2 + ROUNDING
-
-
 def test_a_sequence_is_polished_at_a_size_and_within_a_budget():
     gram = ds.gram(suppressed(0))
     seq = ds.anytime_sequence(gram, "y")

@@ -1,7 +1,5 @@
-"""The group lasso against its optimality conditions, other solvers and closed forms."""
+"""The group lasso against its optimality conditions and refits."""
 
-import itertools
-import os
 from dataclasses import replace
 from functools import partial
 
@@ -16,8 +14,6 @@ from penalties import (
     costs_of,
     kinds,
     mixed,
-    of_single_columns,
-    priced,
     seeds,
     units,
     violation,
@@ -25,15 +21,11 @@ from penalties import (
 )
 from problems import Problem, random_problem, rounding
 from reference import Table
-from sklearn.linear_model import lars_path, lasso_path
 
 import dbselect as ds
 from dbselect.problem.calls import group_lasso, group_lasso_path
 from dbselect.record.steps import Stop
 from dbselect.results.penalty_path import GroupLassoPath
-
-# skglm is compiled by Numba, which takes half a minute; interpreted, it is quick enough here.
-os.environ.setdefault("NUMBA_DISABLE_JIT", "1")
 
 
 def path_of(problem: Problem, **options) -> GroupLassoPath:
@@ -55,22 +47,6 @@ def test_every_point_of_the_path_is_optimal(kind, seed):
     path = path_of(problem)
     assert len(path.penalties) == 50
     assert violation(problem, path, costs_of(problem)) <= PROMISED
-
-
-@pytest.mark.parametrize("lambda_min_ratio", [0.5, 1e-6])
-@kinds
-def test_every_point_is_optimal_on_short_and_long_paths(kind, lambda_min_ratio):
-    problem = KINDS[kind](np.random.default_rng(3))
-    path = path_of(problem, lambda_min_ratio=lambda_min_ratio, n_lambda=7)
-    assert violation(problem, path, costs_of(problem)) <= PROMISED
-
-
-def test_two_hundred_columns_at_costs_a_million_apart_are_optimal():
-    rng = np.random.default_rng(4)
-    problem = random_problem(rng, (5,) * 40, rows=300)
-    costs = 10.0 ** rng.uniform(-3, 3, 40)
-    problem = replace(problem, costs=dict(zip(problem.groups, costs, strict=True)))
-    assert violation(problem, path_of(problem), costs_of(problem)) <= PROMISED
 
 
 def gap(problem: Problem, penalty: float, w: np.ndarray) -> float:
@@ -96,75 +72,6 @@ def test_gap_is_nothing_but_rounding(kind):
         assert said == pytest.approx(gap(problem, penalty, w), abs=1e-12)
 
 
-def skglm(problem: Problem, penalty: float) -> np.ndarray:
-    """Solve at one penalty with skglm, on rows."""
-    from skglm.datafits.group import QuadraticGroup
-    from skglm.penalties import WeightedGroupL2
-    from skglm.solvers import GroupBCD
-    from skglm.utils.data import grp_converter
-
-    A, t = units(problem)
-    rows, width = A.shape
-    indices, starts = grp_converter(list(problem.groups.values()), width)
-    costs = costs_of(problem)
-    solver = GroupBCD(max_iter=500, max_epochs=10_000, tol=1e-12)
-    return solver.solve(
-        np.asfortranarray(A) * np.sqrt(rows),
-        t * np.sqrt(rows),
-        QuadraticGroup(starts, indices),
-        WeightedGroupL2(penalty, costs, starts, indices),
-    )[0]
-
-
-@pytest.mark.slow
-@seeds
-@pytest.mark.parametrize("scale", [True, False])
-def test_path_is_skglms_group_lasso(scale, seed):
-    rng = np.random.default_rng(seed)
-    problem = priced(rng, random_problem(rng))
-    if not scale:
-        X = problem.table.X / problem.table.deviation * rng.uniform(0.5, 2, 13)
-        problem = problem.with_table(X=X, scale=False)
-    path = path_of(problem, n_lambda=8)
-    for penalty, w in zip(path.penalties[1:], weights(problem, path)[1:], strict=True):
-        np.testing.assert_allclose(w, skglm(problem, penalty), rtol=0, atol=1e-8)
-
-
-@seeds
-def test_path_of_single_columns_is_scikit_learns_lasso_path(seed):
-    problem = of_single_columns(np.random.default_rng(seed))
-    path = path_of(problem)
-    A, t = units(problem)
-    rows = len(t)
-    # A cost on a coefficient is that of a column divided by the cost.
-    costs = np.empty(20)
-    for name, (column,) in problem.groups.items():
-        costs[column] = problem.costs[name]
-    _, peer, _ = lasso_path(
-        A / costs * np.sqrt(rows),
-        t * np.sqrt(rows),
-        alphas=path.penalties,
-        tol=1e-14,
-        max_iter=10**6,
-    )
-    np.testing.assert_allclose(weights(problem, path), (peer.T / costs), rtol=0, atol=1e-6)
-
-
-def test_orthogonal_columns_are_soft_thresholded_group_by_group():
-    rng = np.random.default_rng(6)
-    X = np.linalg.qr(np.column_stack([np.ones(64), rng.normal(size=(64, 9))]))[0][:, 1:]
-    table = Table(X, X @ rng.normal(size=9) + 0.1 * rng.normal(size=64))
-    problem = priced(rng, Problem(table, {"a": [0, 1, 2], "b": [3], "c": [4, 5, 6, 7, 8]}, {}))
-    path = path_of(problem)
-    A, t = units(problem)
-    c = A.T @ t
-    expected = np.zeros((50, 9))
-    for name, at in problem.groups.items():
-        share = 1 - path.penalties * problem.costs[name] / np.linalg.norm(c[at])
-        expected[:, at] = np.maximum(share, 0)[:, None] * c[at]
-    np.testing.assert_allclose(weights(problem, path), expected, rtol=0, atol=1e-10)
-
-
 @kinds
 def test_path_starts_at_the_least_penalty_that_gives_zeros_and_falls_by_one_factor(kind):
     problem = KINDS[kind](np.random.default_rng(7))
@@ -176,43 +83,6 @@ def test_path_starts_at_the_least_penalty_that_gives_zeros_and_falls_by_one_fact
     np.testing.assert_allclose(path.penalties, largest * np.array([1, 0.1, 0.01, 0.001]))
     assert not path.coef[0].any()
     assert path_of(problem, n_lambda=2, lambda_min_ratio=1 - 1e-6).coef[1].any()
-
-
-def lars_steps(X: np.ndarray, y: np.ndarray) -> list[tuple[str, str]]:
-    """Return what comes and goes at the corners of the lasso's path, by LARS.
-
-    What is not 0 at the end of a piece came at its begin, what is 0 there went at its end.
-    """
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    held = lars_path(X, y - y.mean(), method="lasso")[2].T != 0
-    return [
-        ("add" if now[j] else "remove", f"x{j}")
-        for before, now in itertools.pairwise(held)
-        for j in [*np.flatnonzero(~before & now), *np.flatnonzero(before & ~now)]
-    ]
-
-
-@pytest.mark.slow
-def test_steps_of_single_columns_are_those_of_lars_with_its_removals():
-    removals = 0
-    for seed in range(6):
-        rng = np.random.default_rng(seed)
-        X = rng.standard_normal((30, 3)) @ rng.standard_normal((3, 8))
-        X += 0.4 * rng.standard_normal((30, 8))
-        y = X @ rng.standard_normal(8) + 0.3 * rng.standard_normal(30)
-        path = group_lasso_path(
-            Table(X, y).frame.drop("w"), "y", n_lambda=3000, lambda_min_ratio=1e-4
-        )
-        found = path.steps
-        assert found["penalty"].is_sorted(descending=True)
-        assert found["cost"].unique().to_list() == [1.0]
-        expected = lars_steps(X, y)
-        steps = found.select("action", "group").rows()
-        # LARS goes on to no penalty at all.
-        assert steps == expected[: len(steps)]
-        assert len(steps) >= len(expected) - 2
-        removals += sum(action == "remove" for action, _ in steps)
-    assert removals >= 3
 
 
 @kinds
@@ -257,31 +127,6 @@ def test_first_to_enter_has_the_largest_gradient_per_cost(kind, n_lambda, seed):
     assert path.entered[0] == max(nearness, key=nearness.__getitem__)
 
 
-def test_groups_that_enter_at_one_penalty_come_by_their_gradient_per_cost():
-    problem = mixed(np.random.default_rng(10))
-    A, t = units(problem)
-    path = path_of(problem, n_lambda=2, lambda_min_ratio=1e-6)
-    nearness = [
-        np.linalg.norm(A[:, problem.groups[name]].T @ t) / problem.costs[name]
-        for name in path.entered
-    ]
-    assert len(nearness) > 3
-    assert nearness == sorted(nearness, reverse=True)
-
-
-@pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a"), ("b", "c", "a")])
-def test_of_equal_groups_the_one_named_first_enters_first(order):
-    rng = np.random.default_rng(11)
-    x, other = rng.normal(size=(2, 60))
-    X = np.column_stack([x, 3.7 * x - 11, -0.01 * x, other])
-    columns = {"a": [0], "b": [1], "c": [2], "other": [3]}
-    groups = {name: columns[name] for name in (*order, "other")}
-    problem = Problem(Table(X, x + 0.5 * other), groups, dict.fromkeys(groups, 1.0))
-    path = path_of(problem)
-    assert path.entered[0] == order[0]
-    assert violation(problem, path, costs_of(problem)) <= PROMISED
-
-
 def test_of_equal_columns_the_cheaper_one_is_used():
     rng = np.random.default_rng(12)
     x, other = rng.normal(size=(2, 60))
@@ -291,19 +136,6 @@ def test_of_equal_columns_the_cheaper_one_is_used():
     path = path_of(problem)
     assert "dear" not in path.entered
     assert {"cheap", "other"} == set(path.entered)
-
-
-@pytest.mark.sample(8)
-@pytest.mark.parametrize("factor", [1e-3, 7.0, 1024.0])
-@kinds
-def test_costs_times_a_constant_change_nothing_but_the_penalties(kind, factor):
-    problem = KINDS[kind](np.random.default_rng(13))
-    path = path_of(problem)
-    times = path_of(problem, costs={name: factor * c for name, c in problem.costs.items()})
-    np.testing.assert_allclose(times.penalties * factor, path.penalties)
-    assert times.entered == path.entered
-    assert times.entered_at == path.entered_at
-    np.testing.assert_allclose(times.r2, path.r2, rtol=0, atol=1e-9)
 
 
 def test_target_that_no_column_explains_leaves_every_group_at_zero():
@@ -343,20 +175,6 @@ def test_prefixes_are_refits_of_the_groups_in_the_order_of_entry(kind, ridge):
         assert seq.explained[step] == pytest.approx(
             reference.explained(table, columns), abs=tolerance
         )
-
-
-@pytest.mark.parametrize("kind", ["mixed", "weighted", "columns as they are"])
-def test_prefix_models_have_the_coefficients_of_a_refit(kind):
-    problem = KINDS[kind](np.random.default_rng(16))
-    seq = group_lasso(problem.gram, "y", problem.names, problem.costs, scale=problem.table.scale)
-    columns: list[int] = []
-    for step, name in enumerate(seq.steps["group"][1:], start=1):
-        columns += problem.groups[name]
-        intercept, coef = reference.model(problem.table, columns)
-        model = seq.at(seq.spent[step])
-        assert model.columns == [f"x{j}" for j in columns]
-        np.testing.assert_allclose(list(model.coefficients.values()), coef, rtol=1e-8)
-        assert model.intercept == pytest.approx(intercept, rel=1e-8)
 
 
 def test_sequence_says_whether_every_group_entered():
@@ -439,51 +257,6 @@ def test_adaptive_factors_are_powers_of_the_least_squares_coefficients(ratio):
     norms = np.array([np.linalg.norm(pilot[at]) for at in problem.groups.values()])
     norm, absolute = costs_of(problem) * norms**-1.5, np.abs(pilot) ** -1.5
     assert violation(problem, path, (1 - ratio) * norm, ratio * absolute) <= PROMISED
-
-
-@seeds
-@pytest.mark.parametrize("ratio", [0.3, 0.95])
-def test_sparse_path_starts_at_the_least_penalty_that_gives_zeros(ratio, seed):
-    problem = mixed(np.random.default_rng(33 + seed))
-    path = path_of(problem, l1_ratio=ratio, n_lambda=2, lambda_min_ratio=1 - 1e-6)
-    assert not path.coef[0].any()
-    assert path.coef[1].any()
-
-
-def test_sparse_path_at_its_ends_is_the_group_lasso_and_the_lasso():
-    problem = mixed(np.random.default_rng(36))
-    of_columns = path_of(problem, l1_ratio=1.0)
-    lasso = ds.lasso_path(problem.gram, "y", problem.names, penalties=of_columns.penalties)
-    np.testing.assert_allclose(of_columns.scaled_coef, lasso.scaled_coef, rtol=0, atol=1e-8)
-    of_groups = path_of(problem)
-    nearly = path_of(problem, l1_ratio=1e-9, penalties=of_groups.penalties)
-    np.testing.assert_allclose(of_groups.scaled_coef, nearly.scaled_coef, rtol=0, atol=1e-6)
-
-
-@pytest.mark.slow
-@seeds
-def test_sparse_path_is_skglms(seed):
-    from skglm.datafits.group import QuadraticGroup
-    from skglm.penalties import WeightedL1GroupL2
-    from skglm.solvers import GroupBCD
-    from skglm.utils.data import grp_converter
-
-    rng = np.random.default_rng(seed)
-    problem = priced(rng, random_problem(rng))
-    path = path_of(problem, n_lambda=6, l1_ratio=0.4)
-    A, t = units(problem)
-    rows, width = A.shape
-    indices, starts = grp_converter(list(problem.groups.values()), width)
-    costs = costs_of(problem)
-    solver = GroupBCD(max_iter=500, max_epochs=10_000, tol=1e-12, ws_strategy="fixpoint")
-    for penalty, w in zip(path.penalties[1:], weights(problem, path)[1:], strict=True):
-        found = solver.solve(
-            np.asfortranarray(A) * np.sqrt(rows),
-            t * np.sqrt(rows),
-            QuadraticGroup(starts, indices),
-            WeightedL1GroupL2(penalty, 0.6 * costs, 0.4 * np.ones(width), starts, indices),
-        )[0]
-        np.testing.assert_allclose(w, found, rtol=0, atol=1e-7)
 
 
 @pytest.mark.slow

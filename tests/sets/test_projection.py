@@ -98,39 +98,6 @@ def test_table_equals_the_published_recursion_for_groups_of_many_entries(integer
         )
 
 
-def test_one_group_of_all_entries_is_plain_hard_thresholding():
-    v = np.random.default_rng(2).standard_normal(2000)
-    for kept in (1, 300, 2000):
-        expected = np.where(np.abs(v) >= np.sort(np.abs(v))[-kept], v, 0.0)
-        np.testing.assert_array_equal(sght_project(v, np.zeros(2000, int), kept, 1), expected)
-
-
-def test_no_limit_on_groups_is_plain_hard_thresholding():
-    rng = np.random.default_rng(3)
-    v, labels = rng.standard_normal(500), rng.permutation(np.arange(500) % 20)
-    expected = np.where(np.abs(v) >= np.sort(np.abs(v))[-60], v, 0.0)
-    np.testing.assert_array_equal(sght_project(v, labels, 60, 20), expected)
-    np.testing.assert_array_equal(sght_table(v, labels, 60, 20).project(60, 20), expected)
-
-
-def test_no_limit_on_columns_is_group_hard_thresholding():
-    rng = np.random.default_rng(4)
-    v, labels = rng.standard_normal(500), rng.integers(0, 20, 500)
-    norms = np.bincount(labels, v**2)
-    expected = np.where(norms[labels] >= np.sort(norms)[-6], v, 0.0)
-    np.testing.assert_array_equal(sght_project(v, labels, 500, 6), expected)
-    np.testing.assert_array_equal(sght_table(v, labels, 500, 6).project(500, 6), expected)
-
-
-def test_order_of_entries_does_not_matter_without_ties():
-    rng = np.random.default_rng(5)
-    v, labels = rng.standard_normal(3000), np.sort(rng.integers(0, 7, 3000))
-    shuffle = rng.permutation(3000)
-    np.testing.assert_array_equal(
-        sght_project(v[shuffle], labels[shuffle], 90, 3), sght_project(v, labels, 90, 3)[shuffle]
-    )
-
-
 def test_more_groups_than_a_byte_counts():
     rng = np.random.default_rng(6)
     v, labels = rng.standard_normal(2000), rng.permutation(np.arange(2000) % 700)
@@ -163,13 +130,6 @@ def test_an_entry_is_kept_however_small_if_there_is_room():
     np.testing.assert_array_equal(sght_table(v, labels, 3, 2).support(3, 1), [0, 1])
 
 
-def test_a_vector_of_zeros_stays_one():
-    table = sght_table(np.zeros(4), [0, 1, 1, 0], 3, 2)
-    assert not table.value.any()
-    assert table.support(3, 2).size == 0
-    np.testing.assert_array_equal(sght_project(np.zeros(4), [0, 1, 1, 0], 3, 2), np.zeros(4))
-
-
 def test_groups_are_the_same_as_labels_lists_or_mapping():
     rng = np.random.default_rng(8)
     v, labels = rng.standard_normal(50), rng.permutation(np.arange(50) % 5)
@@ -189,20 +149,6 @@ def test_an_entry_in_no_group_is_never_kept():
     v = np.array([9.0, 1.0, 8.0, 2.0, 7.0])
     kept = sght_project(v, [[3, 1], [4]], 3, 2)
     np.testing.assert_array_equal(kept, [0.0, 1.0, 0.0, 2.0, 7.0])
-
-
-def test_the_argument_is_left_as_it_is():
-    v = np.array([1.0, 2.0, 3.0])
-    projection = sght_project(v, [0, 0, 1], 3, 2)
-    assert not np.shares_memory(projection, v)
-    np.testing.assert_array_equal(v, [1.0, 2.0, 3.0])
-
-
-def test_projection_projects():
-    rng = np.random.default_rng(9)
-    v, labels = rng.standard_normal(400), rng.integers(0, 30, 400)
-    once = sght_project(v, labels, 40, 6)
-    np.testing.assert_array_equal(sght_project(once, labels, 40, 6), once)
 
 
 V = [1.0, 2.0, 3.0]

@@ -18,8 +18,6 @@ import pandas as pd
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from sklearn.datasets import load_breast_cancer
-from sklearn.feature_selection import SequentialFeatureSelector
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import KFold, cross_val_score
@@ -134,24 +132,6 @@ def test_groups_that_do_harm_come_last_and_go_first():
     assert gone == ["z", "v", "x", "w", "u"]
     assert set(ds.foba(score_of(value)).steps["group"].to_list()) == {None, "u", "w"}
     assert set(ds.Problem(score_of(value)).best_within(100.0).groups) == {"u", "w"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("direction", ["forward", "backward"])
-def test_the_columns_are_those_of_sequential_feature_selector(direction):
-    X, y = load_breast_cancer(return_X_y=True, as_frame=True)
-    X = X.iloc[::2, :5]
-    y = y.iloc[::2]
-    model = DecisionTreeClassifier(max_depth=3, random_state=0)
-    theirs = SequentialFeatureSelector(
-        model, n_features_to_select=2, direction=direction, cv=3, scoring="roc_auc"
-    ).fit(X, y)
-    score = ds.objectives.Score.of(model, X, y, cv=3, scoring="roc_auc")
-    method = ds.anytime_sequence if direction == "forward" else ds.backward
-    ours = method(score, **({"max_groups": 2} if direction == "forward" else {}))
-    assert set(ours.at(size=2).columns) == set(X.columns[theirs.get_support()])
-    folds = cross_val_score(model, X[ours.at(size=2).columns], y, cv=3, scoring="roc_auc")
-    assert ours.at(size=2).value == pytest.approx(folds.mean(), abs=0.02)  # the order of columns
 
 
 def test_a_set_is_asked_once_whichever_method_asks():
@@ -642,13 +622,6 @@ def test_mistakes_are_told_in_a_sentence(ask, words):
         ask()
 
 
-def test_a_budget_needs_no_target():
-    score = score_of(len)
-    assert ds.best_within(score, budget=3).groups == ds.best_within(score, None, 3).groups
-    with pytest.raises(ArgumentError, match="budget is None; it must be a number >= 0"):
-        ds.best_within(score)
-
-
 def test_every_public_name_works_or_refuses_in_a_sentence(tmp_path):
     X, y = table()
     score = ds.objectives.Score.of(LinearRegression(), X, y, groups=GROUPS, costs=COSTS)
@@ -750,15 +723,6 @@ def test_a_cache_that_cannot_be_written_costs_no_answer(tmp_path):
         seq = ds.anytime_sequence(score)
     assert len(told) == 1
     assert len(seq.records) == 5
-
-
-def test_limits_hold_beside_a_diversity():
-    columns = np.eye(5, dtype=bool)
-    found = ds.greedy(
-        score_of(R2()), k=3, max_queries=8, diversity=ds.objectives.Coverage(columns, 0.1)
-    )
-    assert found.diagnostics.stop is Stop.QUERIES
-    assert 0 < len(found.chosen) <= 3
 
 
 @pytest.mark.parametrize("kind", ["numbers", "classes"])

@@ -130,16 +130,6 @@ def test_every_call_reads_a_frame_as_its_rows(make):
     assert folded.scores.filter(step=0)["rows"].sum() == ROWS
 
 
-@of_ibis
-@frames
-def test_terms_add_their_columns_to_a_frame(make):
-    plain = table()
-    terms = ds.terms(plain, basis={"a": ("poly", 2)})
-    made = terms.transform(make(plain)).lazy().collect()
-    assert made.columns == [*plain.columns, "a.poly1", "a.poly2"]
-    assert made["a.poly2"].to_list() == terms.transform(plain)["a.poly2"].to_list()
-
-
 def test_nullable_and_categorical_columns_of_pandas_are_read():
     frame = pd.DataFrame(
         {
@@ -198,13 +188,6 @@ def test_a_glob_keeps_the_columns_that_a_folder_has(partitioned, pattern):
     gram = ds.gram(partitioned / pattern)
     assert (gram.columns, gram.rows) == (["x", "year"], 9)
     np.testing.assert_allclose(gram.mean, [(9 + 6060) / 9, 2020.0])
-
-
-def test_a_glob_below_the_working_folder_has_no_column_of_it(partitioned, monkeypatch):
-    monkeypatch.chdir(partitioned)
-    assert ds.gram("*/*.parquet").columns == ["x", "year"]
-    monkeypatch.chdir(partitioned / "year=2019")
-    assert ds.gram("*.parquet").columns == ["x"]
 
 
 # Targets

@@ -1,6 +1,5 @@
 """Files of every format give what the frame that was written gives; Delta tables are not files."""
 
-import gzip
 import json
 from datetime import date, timedelta
 
@@ -76,21 +75,6 @@ def test_a_glob_and_a_folder_are_all_files(written, tmp_path, ending):
     frame = FRAME.drop("day") if ending in ("ndjson", "jsonl") else FRAME
     alike(ds.gram(f"in/*.{ending}"), frame)
     alike(ds.gram("in" if ending != "CSV" else "in/?.CSV"), frame)
-
-
-@pytest.mark.parametrize("ending", ["csv", "ndjson"])
-def test_packed_text_is_read(written, tmp_path, ending):
-    name = written(ending)
-    with gzip.open(f"{name}.gz", "wb") as file:
-        file.write((tmp_path / name).read_bytes())
-    assert ds.gram(f"{name}.gz").columns == ds.gram(name).columns
-
-
-@EVERY
-def test_a_name_with_a_bracket_is_a_name(written, ending):
-    name = written(ending, name="t[1]")
-    written(ending, FRAME[:5], name="t1")
-    assert ds.gram(name, ["late"]).rows == ROWS
 
 
 def test_types_of_csv_are_those_that_duckdb_sees(written):

@@ -2,7 +2,6 @@
 
 from datetime import date, datetime
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -132,13 +131,6 @@ def test_every_engine_reads_facts_and_table(as_source):
     assert_same(gram.extend(sums, other), expected)
 
 
-def test_every_engine_reads_a_table(as_source):
-    facts, other = tables(3)
-    sums = ds.key_sums(facts, ["k", "s"], ["x", "y"])
-    expected = joined(facts, other, ["k", "s"], ["x", "y"], ["z", "b", "d"], "indicator")
-    assert_same(sums.gram.extend(sums, as_source(other), columns=["z", "b", "d"]), expected)
-
-
 def test_a_name_makes_a_field_of_the_table():
     facts, other = tables(4)
     key = ["k", "s"]
@@ -211,15 +203,6 @@ def test_two_rows_of_a_key_are_refused_and_their_summaries_taken():
         sums.gram.extend(sums, tied, many="latest", order="day")
 
 
-def test_rows_left_out_are_told():
-    facts = pl.DataFrame({"k": [1, 2, 3], "y": [1.0, 2.0, 4.0]})
-    sums = ds.key_sums(facts, "k", products=True)
-    with pytest.warns(
-        ds.errors.SkippedRowsWarning, match="2 of 3 rows are left out: 'z' is missing in 2"
-    ):
-        sums.gram.extend(sums, pl.DataFrame({"k": [1], "z": [1.0]}), unmatched="skip")
-
-
 def test_missing_is_an_error_where_that_is_wanted():
     facts = pl.DataFrame({"k": [1, 2, None], "y": [1.0, 2.0, 4.0]})
     sums = ds.key_sums(facts, "k", ["y"])
@@ -271,14 +254,6 @@ def test_a_column_of_the_gram_needs_a_name_and_sums():
         ds.gram(facts.head(2), ["y"]).extend(sums, pl.DataFrame({"k": [1], "z": [1.0]}))
     with pytest.raises(ds.errors.RecordError, match="the same rows"):
         ds.key_sums(facts, "k", gram=ds.gram(facts.head(2), ["y"]))
-
-
-def test_a_connection_without_the_extension_reads_both():
-    facts, other = tables(6)
-    with duckdb.connect() as con:
-        sums = ds.key_sums(con.sql("FROM facts"), ["k", "s"], ["x", "y"])
-        found = sums.gram.extend(sums, con.sql("SELECT k, s, z FROM other"))
-    assert_same(found, joined(facts, other, ["k", "s"], ["x", "y"], ["z"], "indicator"))
 
 
 @pytest.mark.filterwarnings(SKIPPED)

@@ -8,10 +8,7 @@ import duckdb
 import numpy as np
 import polars as pl
 import polars.testing
-import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
-from hypothesis import strategies as st
 from predicting import (
     CLOSE,
     SAME,
@@ -24,7 +21,7 @@ from predicting import (
 )
 from problems import in_passes
 from sklearn.compose import ColumnTransformer
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     OneHotEncoder,
@@ -35,8 +32,8 @@ from sklearn.preprocessing import (
 
 import dbselect as ds
 from dbselect.doors.cli import main
-from dbselect.record.steps import SEQUENCE_DTYPE, STEP_TYPE
-from dbselect.results.store import write_sequences
+from dbselect.errors import ArgumentError, ColumnError, DataError, UnknownLevelWarning
+from dbselect.record.steps import SEQUENCE_DTYPE
 
 LEVELS = ["a", "it's", 'q"', "b\nc", "x.y", "", "a level of more than twelve bytes", "é\\", "%s{}"]
 POLICIES = ["skip", "mean", "indicator"]
@@ -227,18 +224,16 @@ def test_a_level_not_seen_may_be_an_error():
     assert np.isfinite(model.predict(frame, handle_unknown="error")).all()
     odd = frame.with_columns(k=pl.Series(["a", None, "odd 'one'"]))
     words = r"column 'k' has the level .*odd 'one'.*, which the fit has not seen"
-    with pytest.raises(ds.errors.DataError, match=words):
+    with pytest.raises(DataError, match=words):
         model.predict(odd, handle_unknown="error")
-    with pytest.raises(ds.errors.DataError, match=words):
+    with pytest.raises(DataError, match=words):
         odd.select(model.expr(handle_unknown="error"))
     with pytest.raises(duckdb.Error, match=words):
         in_duckdb(model.sql(handle_unknown="error"), odd)
-    with pytest.raises(ds.errors.ArgumentError, match="only dialect 'duckdb' supports"):
+    with pytest.raises(ArgumentError, match="only dialect 'duckdb' supports"):
         model.sql("postgres", handle_unknown="error")
     for call in (model.expr, model.sql, lambda **more: model.predict(frame, **more)):
-        with pytest.raises(
-            ds.errors.ArgumentError, match="handle_unknown is 'no'; it must be one of"
-        ):
+        with pytest.raises(ArgumentError, match="handle_unknown is 'no'; it must be one of"):
             call(handle_unknown="no")
 
 
@@ -312,9 +307,7 @@ def test_another_type_than_the_fits_is_an_error(connection):
             in_sql(connection, seq, wrong)
         with pytest.raises(pl.exceptions.ComputeError, match=f"'{column}' has type .*{kind}"):
             in_polars(None, seq, wrong)
-    with pytest.raises(
-        ds.errors.ColumnError, match="the rows lack column 'k', which the prediction"
-    ):
+    with pytest.raises(ColumnError, match="the rows lack column 'k', which the prediction"):
         seq.at().predict(frame.drop("k"))
     np.testing.assert_array_equal(seq.at().predict(frame.lazy()), seq.at().predict(frame))
 
@@ -342,17 +335,6 @@ def test_a_flat_name_with_a_dot_is_a_column_and_a_child_is_a_path():
         model = ds.anytime_sequence(ds.gram(frame, [*names, "y"]), "y").at()
         assert_predicts(model, frame, frame["y"], CLOSE)
     assert '("demo")."age"' in model.sql()
-
-
-@pytest.mark.parametrize("dialect", ["postgres", "sqlite", "snowflake", "bigquery"])
-def test_other_dialects_have_a_case_for_each_category(dialect):
-    import sqlglot
-
-    model = found("indicator").at()
-    text = model.sql(dialect)
-    assert sqlglot.parse_one(text, read=dialect) is not None
-    assert text.upper().count(" WHEN ") >= len(LEVELS)
-    assert "isnan" not in text.lower()
 
 
 # All that is stored
@@ -392,29 +374,6 @@ def test_stored_sequences_keep_their_terms(tmp_path, family):
         np.testing.assert_allclose(answers, expected, **SAME)
 
 
-def test_records_of_segments_give_lists_with_the_terms_of_each(connection):
-    frame = table(np.random.default_rng(12), 600).drop_nulls().select("k", "x", "y")
-    frame = frame.with_columns(g=pl.col("x") > 0)
-    grams = ds.gram_by(frame, by=["g"], columns=["k", "x", "y"])
-    lists = ds.anytime_sequence_by(grams, "y")
-    for keys, sequence, *_ in lists.iter_rows():
-        part = frame.filter(pl.col("g") == keys)
-        alone = ds.anytime_sequence(ds.gram(part, ["k", "x", "y"]), "y")
-        steps = pl.Series("s", [sequence], SEQUENCE_DTYPE)
-        assert [step["terms"] is None for step in sequence] == [False, True, True]
-        found_ = part.select(p=pl.lit(steps).first().dbselect.predict(pl.struct("k", "x")))
-        np.testing.assert_allclose(
-            found_["p"].struct.field("prediction"), alone.predict(part), **CLOSE
-        )
-
-
-def test_the_type_of_a_step_has_the_terms_last():
-    assert STEP_TYPE[STEP_TYPE.num_fields - 1].name == "terms"
-    with ds.connect() as con:
-        kind = con.execute("SELECT typeof(anytime_sequence(NULL, ''))").fetchone()[0]
-    assert kind.endswith("terms VARCHAR)[]")
-
-
 # Judging, and models of a family
 
 
@@ -427,42 +386,12 @@ def test_a_table_is_judged_with_the_terms_of_the_sequence():
         predicted = seq.at().predict(new, handle_unknown="mean")
         there = np.isfinite(predicted)
         y = new["y"].to_numpy()
-        with pytest.warns(
-            ds.errors.UnknownLevelWarning, match="level of 'k' that the fit has not seen"
-        ):
+        with pytest.warns(UnknownLevelWarning, match="level of 'k' that the fit has not seen"):
             judged = ds.evaluate(seq, new)
         mse = ((y - predicted)[there] ** 2).mean()
         np.testing.assert_allclose(judged["mse"][-1], mse, rtol=1e-9)
         own = ds.evaluate(seq, frame)
         np.testing.assert_allclose(own["r2"], seq.r2, atol=1e-9)
-
-
-def test_a_gram_with_other_levels_is_judged_with_the_mean_effect():
-    frame = pl.DataFrame({"k": list("aabbcc"), "y": [0.0, 1, 2, 3, 4, 5]})
-    seq = ds.anytime_sequence(frame.head(4), "y")
-    with pytest.warns(
-        ds.errors.UnknownLevelWarning, match=r"33.33% of the rows have a level of 'k'"
-    ):
-        judged = ds.evaluate(seq, ds.gram(frame))
-    predicted = np.array([0.5, 0.5, 2.5, 2.5, 1.5, 1.5])  # means by level, and of all levels
-    np.testing.assert_allclose(seq.predict(frame, handle_unknown="mean"), predicted)
-    np.testing.assert_allclose(judged["mse"][-1], ((frame["y"] - predicted) ** 2).mean())
-
-
-def test_folds_of_categories_are_scored_as_made_columns_are():
-    frame = table(np.random.default_rng(14)).drop_nulls().select("k", "x", "y")
-    made = ds.terms(frame, ["k"]).transform(frame).drop("k")
-    scores = [
-        ds.cross_validate(
-            ds.gram_by(one, fold=4, key="x", columns=one.columns),
-            "y",
-            ds.anytime_sequence,
-            {"ridge": [0.1]},
-            groups={"k": ["k.*"], "x": ["x"]},
-        ).table["mse"]
-        for one in (frame, made)
-    ]
-    np.testing.assert_allclose(*scores, rtol=1e-10)
 
 
 def test_models_of_a_family_read_text_as_categories(connection):
@@ -528,108 +457,7 @@ def test_every_method_predicts_the_raw_table(method, family):
     np.testing.assert_allclose(model.predict(frame), expected, **SAME)
 
 
-def test_a_model_of_a_family_takes_curves():
-    frame = table(np.random.default_rng(18)).drop_nulls().select("k", "age", "size", "y")
-    frame = frame.with_columns(flag=(pl.col("y") > pl.col("y").median()).cast(pl.Int8)).drop("y")
-    terms = ds.terms(frame, ["k"], BASIS, max_levels=4)
-    model = ds.fit(frame, "flag", ridge=0.01, terms=terms, family="binomial")
-    made = terms.transform(frame).drop("k", "age", "size")
-    hand = ds.fit(made, "flag", ridge=0.01, family="binomial")
-    assert set(model.columns) == set(hand.columns)
-    for predicted in (model.predict(frame), in_duckdb(model.sql(), frame)):
-        np.testing.assert_allclose(predicted, hand.predict(made), rtol=1e-6)
-    with pytest.raises(
-        ds.errors.ArgumentError, match=r"terms is \{\}; it must come from dbselect\.terms"
-    ):
-        ds.fit(frame, "flag", terms={}, family="binomial")
-
-
-def test_rows_left_out_are_told_by_the_columns_of_the_table():
-    frame = pl.DataFrame({"k": ["a", "b", *[None] * 5], "x": [1.0, 2, 3, 4, 5, 6, 7]})
-    frame = frame.with_columns(y=pl.col("x") % 2)
-    frame = pl.concat([frame] * 3).with_row_index("i")
-    with pytest.warns(ds.errors.SkippedRowsWarning, match="'k' is missing in 15"):
-        ds.fit(frame, "y", ["k", "i"], ridge=0.1, family="binomial")
-
-
-def test_a_logistic_model_is_scikit_learns_on_indicators():
-    frame = table(np.random.default_rng(16)).drop_nulls().select("k", "x", "y")
-    frame = frame.with_columns(flag=(pl.col("y") > pl.col("y").median()).cast(pl.Int8)).drop("y")
-    ridge = 0.05
-    model = ds.fit(frame, "flag", ridge=ridge, family="binomial")
-    encoder = OneHotEncoder(sparse_output=False)
-    X = np.column_stack([encoder.fit_transform(frame.select("k").to_numpy()), frame["x"]])
-    scaled = X / X.std(axis=0)
-    truth = LogisticRegression(C=1 / (ridge * len(X)), tol=1e-12, max_iter=10_000)
-    expected = truth.fit(scaled, frame["flag"]).predict_proba(scaled)[:, 1]
-    np.testing.assert_allclose(model.predict(frame), expected, rtol=1e-4)
-
-
 # The same row through every door
-
-
-NAMES = st.sampled_from(["k", "my.kind", "Kind", 'q"k', "a b"])
-TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=14)
-
-
-@st.composite
-def tables(draw):
-    """Return a table for a fit, its policy, and rows to predict with levels of their own."""
-    rows = draw(st.integers(6, 20))
-    levels = draw(st.lists(TEXT, min_size=1, max_size=4, unique=True))
-    number = st.one_of(st.none(), st.floats(-100, 100, width=32), st.just(float("nan")))
-    day = st.one_of(st.none(), st.dates(dt.date(1950, 1, 1), dt.date(2050, 1, 1)))
-    kind = draw(NAMES)
-
-    def column(values, size):
-        return draw(st.lists(values, min_size=size, max_size=size))
-
-    def frame(texts, size):
-        return pl.DataFrame(
-            {
-                kind: pl.Series(column(st.one_of(st.none(), texts), size), dtype=pl.String),
-                "flag": pl.Series(column(st.sampled_from([True, False, None]), size)),
-                "x": pl.Series(column(number, size), dtype=pl.Float64),
-                "d": pl.Series(column(day, size), dtype=pl.Date),
-                "y": pl.Series(column(st.floats(-10, 10, width=32), size), dtype=pl.Float64),
-            },
-            schema_overrides={"flag": pl.Boolean},
-        )
-
-    policy = draw(st.sampled_from(POLICIES))
-    unknown = draw(st.sampled_from(["unavailable", "mean"]))
-    return (
-        frame(st.sampled_from(levels), rows),
-        frame(st.one_of(st.sampled_from(levels), TEXT), 8),
-        kind,
-        policy,
-        unknown,
-    )
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:.* rows are left out", "ignore:columns left out")
-@settings(max_examples=150, suppress_health_check=list(HealthCheck))
-@given(tables())
-def test_the_same_row_has_the_same_prediction_through_every_door(given_tables):
-    frame, new, kind, policy, unknown = given_tables
-    with ds.connect() as con:
-        try:
-            gram = ds.gram(frame, categories=[kind, "flag"], null_policy={"*": policy, "y": "skip"})
-            seq = ds.anytime_sequence(gram, "y", ridge=0.1)
-        except ds.errors.DataError:
-            assume(False)
-        size = np.abs(seq.coef).max(initial=1.0) * 1e5
-        close = {"rtol": 1e-11, "atol": size * 1e-15}
-        answers = assert_all_doors(con, seq, new, close, handle_unknown=unknown)
-        for step in range(len(seq.spent)):
-            model = seq.model(step)
-            expected = model.predict(new, handle_unknown=unknown)
-            assert_predicts(model, new, expected, close, handle_unknown=unknown)
-            for row, (prediction, used) in enumerate(answers.select("prediction", "step").rows()):
-                if used == step:
-                    np.testing.assert_allclose(prediction, expected[row], **close)
-                assert used >= step or not np.isfinite(expected[row])
 
 
 def test_expr_reads_dates_and_numbers_as_predict_does():
@@ -648,7 +476,7 @@ def test_expr_reads_dates_and_numbers_as_predict_does():
         np.testing.assert_allclose(rows.select(model.expr()).to_series(), expected, rtol=1e-9)
         np.testing.assert_allclose(model.predict(rows), expected, rtol=1e-9)
     assert dates.lazy().select(model.expr()).collect_schema().dtypes() == [pl.Float64]
-    with pytest.raises(ds.errors.DataError, match="number of days since 1970"):
+    with pytest.raises(DataError, match="number of days since 1970"):
         pl.DataFrame({"d": ["text"]}).select(ds.fit(dates, "y", ["d"]).expr())
     for name in ("t", "d"):
         number = ds.fit(plain, "y", [name])
@@ -691,17 +519,6 @@ def test_a_column_that_ends_in_missing_is_itself(own_marks, connection):
         np.testing.assert_allclose(values, truth, rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("family", ["gaussian", "binomial"])
-def test_others_judge_a_column_that_ends_in_missing_by_itself(own_marks, family):
-    frame = own_marks[0].drop("hole").with_columns(y=(pl.col("y") > 0).cast(float))
-    other = frame.rename({"foo.missing": "bar"})
-    judged = [
-        ds.evaluate(ds.anytime_sequence(table[:50], "y", family=family), table[50:]).drop("group")
-        for table in (frame, other)
-    ]
-    polars.testing.assert_frame_equal(*judged)
-
-
 def test_what_is_missing_beside_a_column_that_ends_so_is_missing(own_marks):
     frame, truth = own_marks
     table = frame.drop("hole")
@@ -738,36 +555,3 @@ def test_whole_numbers_beyond_doubles_are_levels_of_their_own(connection):
     wider = "SELECT anytime_predict(sequence_, {'k': k::HUGEINT}).prediction FROM rows_, sequences"
     found = [value for (value,) in connection.execute(f"{wider} ORDER BY row_").fetchall()]
     np.testing.assert_allclose(found, frame["y"], rtol=1e-6)
-
-
-@pytest.mark.parametrize(("budget", "shown"), [(-1.0, "-1"), (float("nan"), "NaN")])
-def test_a_budget_that_is_none_is_an_error(connection, budget, shown):
-    frame = pl.DataFrame({"x": [0.0, 1.0, 2.0], "y": [0.0, 2.0, 4.0]})
-    seq = ds.anytime_sequence(ds.gram(frame), "y")
-    message = f"budget is {shown}; it must be a number >= 0"
-    with pytest.raises(duckdb.Error, match=message):
-        in_sql(connection, seq, frame, budget=[budget] * 3)
-    with pytest.raises(pl.exceptions.ComputeError, match=message):
-        in_polars(None, seq, frame, budget=[budget] * 3)
-    unlimited = in_sql(connection, seq, frame, budget=[None] * 3)
-    assert unlimited["prediction"].to_list() == pytest.approx(frame["y"].to_list())
-
-
-def test_a_join_predicts_with_the_sequence_of_each_row(connection):
-    frame = table(np.random.default_rng(3), 6000).drop_nulls().select("k", "x", "y")
-    frame = frame.with_columns(g=pl.int_range(pl.len()) % 3)
-    grams = [ds.gram(frame.filter(g=g), columns=["k", "x", "y"]) for g in range(3)]
-    sequences = [ds.anytime_sequence(gram, "y") for gram in grams]
-    connection.register("joined", frame.with_row_index("row_").to_arrow())
-    lists = pa.table({"g": [0, 1, 2], "sequence": write_sequences(sequences)})
-    connection.register("lists", lists)
-
-    query = (
-        "SELECT row_, anytime_predict(sequence, r).prediction FROM joined r JOIN lists USING (g)"
-    )
-    rows = connection.execute(f"{query} ORDER BY row_").fetchall()
-    expected = np.empty(frame.height)
-    for g, sequence in enumerate(sequences):
-        own = frame["g"].to_numpy() == g
-        expected[own] = sequence.predict(frame.filter(g=g))
-    np.testing.assert_allclose([value for _, value in rows], expected, **SAME)

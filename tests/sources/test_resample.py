@@ -120,12 +120,6 @@ def test_draws_depend_on_the_seed_and_not_on_how_the_rows_come(tmp_path):
     assert grams_of(ds.io.resample(frame, records=3, seed=2))[0].weight != expected[0].weight
 
 
-def test_more_records_leave_the_first_as_they_are():
-    few, many = (grams_of(ds.io.resample(table(), records=count)) for count in (2, 7))
-    for one, other in zip(few, many, strict=False):
-        assert_same(one, other)
-
-
 def test_blocks_have_the_rows_in_order_however_they_come():
     whole = pa.table({"x": range(1000)})
     for size in (1, 7, 250, 1000, 4000):
@@ -160,23 +154,6 @@ def test_parts_are_drawn_whole():
     assert by_fold.columns == ["record", "gram"]
 
 
-def test_categories_and_missing_values_are_those_of_gram():
-    rng = np.random.default_rng(1)
-    frame = pl.DataFrame(
-        {
-            "x": pl.Series([None if i % 9 == 0 else float(i) for i in range(200)]),
-            "k": rng.choice(["red", "green", "blue"], 200),
-            "y": rng.normal(size=200),
-        }
-    )
-    one = grams_of(ds.io.resample(frame, records=2, kind="halves"))
-    assert_same(one[0] + one[1], ds.gram(frame))
-    marked = ds.io.resample(frame, records=2, kind="halves", null_policy="indicator")
-    assert_same(sum(grams_of(marked)), ds.gram(frame, null_policy="indicator"))
-    with pytest.raises(ds.errors.DataError, match="x"):
-        ds.io.resample(frame, records=2, null_policy="error")
-
-
 def test_each_record_has_the_means_of_its_own_draws():
     """Of halves, whose rows are known: the record is the Gram of its rows, filled alone."""
     frame = with_marks(table()).with_columns(
@@ -190,13 +167,6 @@ def test_each_record_has_the_means_of_its_own_draws():
         wanted = ds.gram(rows, null_policy=policy)
         assert_same(gram.select(wanted.columns), wanted)
         assert gram.terms.means["a"] == pytest.approx(rows["a"].mean(), rel=1e-12)
-
-
-def test_what_gram_leaves_out_is_left_out_with_its_warning():
-    frame = table().with_columns(name=pl.int_range(ROWS).cast(pl.String), shop=pl.int_range(ROWS))
-    with pytest.warns(ds.errors.LeftOutWarning, match="'name'"):
-        found = ds.io.resample(frame, weight="w", key="shop", records=2, max_levels=5)
-    assert grams_of(found)[0].columns == ["a", "b", "y"]
 
 
 @pytest.mark.parametrize(
@@ -224,13 +194,6 @@ def test_weights_that_are_none_are_refused_by_their_name():
     gaps = table().with_columns(w=pl.when(pl.int_range(ROWS) >= 5).then(pl.col("w")))
     for gram in grams_of(ds.io.resample(gaps, weight="w", records=2)):
         assert 0 < gram.skipped <= 5
-
-
-def test_few_rows_leave_a_record_empty():
-    few = table(1)
-    for source in (few, [ds.gram(few), ds.gram(few[:0])]):
-        found = ds.io.resample(source, records=20)["gram"].struct.field("rows")
-        assert sorted(set(found)) == [0, 1]
 
 
 def test_what_has_no_rows_to_draw_is_refused():

@@ -6,7 +6,6 @@ group costs stays the same.
 
 import json
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -26,8 +25,6 @@ GROUPS = {
     "e": ["x4", "x6", "x5", "x2"], "f": ["x1", "x0"],
 }  # fmt: skip
 COSTS = {"a": 2.0, "b": 1.5, "c": 0.5, "d": 1.0, "e": 3.0, "f": 0.25}
-#: What every column is in one group only of.
-APART = {"a": ["x0", "x1"], "b": ["x2", "x3"], "c": ["x4", "x5", "x6"]}
 OFF = {"rel": 1e-9, "abs": 1e-11}
 
 
@@ -136,16 +133,6 @@ def test_bounds_hold_and_promise_no_more_than_they_may():
     assert seq.guarantee().gamma == 0.0
 
 
-def test_what_is_lost_is_what_no_other_group_has():
-    from dbselect.results.report.write import worth_of_groups
-
-    seq = ds.anytime_sequence(GRAM, "y", GROUPS, COSTS)
-    whole = fitted(list(GROUPS))[1]
-    lost = [whole - fitted([other for other in GROUPS if other != one])[1] for one in GROUPS]
-    found = dict(worth_of_groups(seq).select("group", "lost without it").iter_rows())
-    assert [found[one] for one in GROUPS] == pytest.approx(lost, abs=1e-12)
-
-
 def test_choices_of_k_groups_take_them():
     found = ds.greedy(GRAM, "y", GROUPS, COSTS, k=3)
     coef, r2 = fitted(found.groups)
@@ -197,12 +184,6 @@ def test_a_search_that_gives_back_says_who_takes_them(method, given):
     words = "lies in group 'a' and in group 'b'; only anytime_sequence, greedy, top_k and random_k"
     with pytest.raises(ds.errors.GroupError, match=words):
         of_name(method)(TABLE.with_columns(pl.col("y").abs()), "y", groups=GROUPS, **given)
-
-
-def test_sql_says_so_too(connection):
-    connection.register("t", TABLE.to_arrow())
-    with pytest.raises(duckdb.Error, match="only anytime_sequence, greedy"):
-        connection.execute("SELECT foba(gram(t), 'y', groups := {'a': ['x0'], 'b': ['x*']}) FROM t")
 
 
 def test_dependent_columns_and_whole_copies_are_told_once():

@@ -40,21 +40,6 @@ def test_columns_come_in_the_order_asked_for(as_source):
     assert_gram(found, names, table.take(names), table.weight)
 
 
-@pytest.mark.parametrize(
-    ("wanted", "names"),
-    [
-        (["demo.age"], ["demo.age"]),
-        (["emb[2]"], ["emb[2]"]),
-        (["demo"], ["demo.age", "demo.body.height"]),
-        (["emb[3]", "emb"], ["emb[3]", "emb[1]", "emb[2]"]),
-    ],
-)
-def test_a_part_of_a_nested_field_can_be_read_alone(as_source, wanted, names):
-    table = typed(np.random.default_rng(4))
-    found = ds.gram(as_source(table.frame), columns=wanted)
-    assert_gram(found, names, table.take(names))
-
-
 def test_every_source_groups_by_several_keys_null_last(as_any_source):
     rng = np.random.default_rng(5)
     table = typed(rng)
@@ -143,18 +128,6 @@ def test_many_files_row_groups_and_batches_add_up(tmp_path):
 def test_arrays_of_every_numeric_type_are_read(make):
     X = make(np.random.default_rng(9).standard_normal((1000, 3)))
     assert_gram(ds.gram(X, columns=["a", "b", "c"]), ["a", "b", "c"], X.astype(np.float64))
-
-
-def test_an_array_can_be_grouped_and_weighted():
-    rng = np.random.default_rng(10)
-    X = np.column_stack([rng.integers(0, 3, 500), rng.random(500), rng.standard_normal(500)])
-    found = ds.gram_by(X, by=["k"], columns=["k", "w", "x"], weight="w")
-    for k, record in found.rows():
-        mine = X[:, 0] == k
-        assert record["rows"] == mine.sum()
-        at = record["columns"].index("x")
-        expected = np.average(X[mine, 2], weights=X[mine, 1])
-        np.testing.assert_allclose(record["mean"][at], expected, rtol=1e-12)
 
 
 WIDE = [2**100, -(2**90), 12345, 2**64 + 1]

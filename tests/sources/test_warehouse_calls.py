@@ -10,6 +10,7 @@ import pytest
 from warehouses import DATABASES, Warehouse, opened
 
 import dbselect as ds
+from dbselect.errors import ColumnError, DriverWarning, SourceError
 
 #: What ibis asks of pandas.
 pytestmark = pytest.mark.filterwarnings("ignore:The .future.infer_string")
@@ -89,28 +90,24 @@ PULLING = {
 
 @pytest.mark.parametrize("call", PULLING.values(), ids=PULLING)
 def test_calls_that_take_the_rows_say_so(source, call):
-    with pytest.warns(
-        ds.errors.DriverWarning, match="all pass into this process, as .*; write"
-    ) as told:
+    with pytest.warns(DriverWarning, match="all pass into this process, as .*; write") as told:
         found = call(source)
-    assert {one.filename for one in told if one.category is ds.errors.DriverWarning} == {__file__}
+    assert {one.filename for one in told if one.category is DriverWarning} == {__file__}
     np.testing.assert_allclose(found, call(table()), rtol=1e-8)
 
 
 def test_a_prediction_reads_its_columns_only(source):
     found = ds.anytime_sequence(source, "y", GROUPS)
-    with pytest.warns(ds.errors.DriverWarning, match="all pass into this process"):
+    with pytest.warns(DriverWarning, match="all pass into this process"):
         values = found.predict(source)
     np.testing.assert_allclose(values, found.predict(table()), rtol=1e-12)
 
 
 def test_what_lacks_columns_is_refused_unread(source):
     model = ds.fit(table(), "y", ["a", "b"])
-    with pytest.raises(ds.errors.ColumnError, match="the rows lack column 'a', which"):
+    with pytest.raises(ColumnError, match="the rows lack column 'a', which"):
         model.predict(source.drop("a"))
-    with pytest.raises(
-        ds.errors.ColumnError, match=r"source lacks column 'fold'.*a table needs folds="
-    ):
+    with pytest.raises(ColumnError, match=r"source lacks column 'fold'.*a table needs folds="):
         ds.cross_validate(source, "y", "anytime_sequence")
 
 
@@ -119,8 +116,8 @@ def test_text_among_the_numbers_of_sqlite_is_told_by_a_prediction():
     with opened("sqlite") as warehouse:
         rows = warehouse.load(pl.DataFrame({"x": ["1.5", "many"]}), {"x": "REAL"})
         with (
-            pytest.warns(ds.errors.DriverWarning),
-            pytest.raises(ds.errors.SourceError, match="ibis cannot read the table"),
+            pytest.warns(DriverWarning),
+            pytest.raises(SourceError, match="ibis cannot read the table"),
         ):
             model.predict(rows)
 
@@ -190,7 +187,7 @@ def test_postgres_scores_booleans_and_numbers_of_every_type_to_the_last_digit():
     ],
 )
 def test_mistakes_are_told_before_a_query(source, call, words):
-    with pytest.raises(ds.errors.ColumnError, match=re.escape(words)):
+    with pytest.raises(ColumnError, match=re.escape(words)):
         call(source)
 
 
@@ -198,7 +195,7 @@ def test_a_table_that_is_gone_is_told(warehouse):
     source = warehouse.load(table())
     with warehouse.connection.begin() as cursor:
         cursor.execute(f"DROP TABLE {source.get_name()}")
-    with pytest.raises(ds.errors.SourceError, match=r"ibis cannot (sum|read) the table: .*rows"):
+    with pytest.raises(SourceError, match=r"ibis cannot (sum|read) the table: .*rows"):
         ds.gram(source, ["a", "y"])
 
 

@@ -18,18 +18,14 @@ from tables import assert_gram
 from warehouses import DATABASES, Warehouse, opened
 
 import dbselect as ds
+from dbselect.errors import DataError, DriverWarning, LeftOutWarning, SourceError
 
 #: What ibis asks of pandas.
 pytestmark = pytest.mark.filterwarnings("ignore:The .future.infer_string")
 ROWS = 120
 #: Some units in the last place: both sides add doubles, in another order.
 ROUNDING = 1e-13
-POLICIES = [
-    "skip",
-    "mean",
-    "indicator",
-    {"y": "mean", "k": "indicator", "flag": "indicator"},
-]
+POLICIES = ["skip", "mean", "indicator", {"y": "mean", "k": "indicator", "flag": "indicator"}]
 
 
 @pytest.fixture(scope="module", params=DATABASES)
@@ -189,8 +185,7 @@ def test_more_columns_than_a_query_has(warehouse):
     table = warehouse.load(pl.DataFrame(X, names).fill_nan(None))
     assert_gram(ds.gram(table), names, X)
     assert_same(
-        ds.gram(table, null_policy="mean"),
-        ds.gram(pl.DataFrame(X, names), null_policy="mean"),
+        ds.gram(table, null_policy="mean"), ds.gram(pl.DataFrame(X, names), null_policy="mean")
     )
 
 
@@ -206,17 +201,12 @@ def test_what_rows_must_not_have_is_refused(warehouse, values, words):
     if warehouse.connection.name == "mysql" and "infinite" in words:
         pytest.skip("MySQL has no infinite numbers")
     table = warehouse.load(pl.DataFrame(values))
-    with pytest.raises(ds.errors.DataError, match=re.escape(words)):
+    with pytest.raises(DataError, match=re.escape(words)):
         ds.gram(table, ["x"], "w" if "w" in values else None)
     if "w" not in values:
         # A row that is left out may have anything.
         left = warehouse.load(pl.DataFrame({**values, "y": [1.0, None]}))
         assert ds.gram(left).rows == 1
-
-
-def test_a_missing_value_of_policy_error_is_refused(pair):
-    with pytest.raises(ds.errors.DataError, match=r"column 'y' is missing in \d+ rows"):
-        ds.gram(pair[0], ["x", "y"], null_policy="error")
 
 
 @pytest.mark.system
@@ -228,14 +218,14 @@ def test_nan_is_missing_and_infinite_numbers_of_postgresql_are_found():
         assert (found.rows, found.missing) == (3, {"x": 1, "n": 1})
         np.testing.assert_allclose(found.mean, [2.0, 1.5])
         odd = warehouse.load(pl.DataFrame({"n": ["1", "Infinity"]}), {"n": "numeric"})
-        with pytest.raises(ds.errors.DataError, match="column 'n' has an infinite value"):
+        with pytest.raises(DataError, match="column 'n' has an infinite value"):
             ds.gram(odd)
 
 
 def test_text_in_a_column_of_numbers_of_sqlite_is_refused():
     with opened("sqlite") as warehouse:
         table = warehouse.load(pl.DataFrame({"x": ["1.5", "many"]}), {"x": "REAL"})
-        with pytest.raises(ds.errors.SourceError, match="column 'x' has text in some rows"):
+        with pytest.raises(SourceError, match="column 'x' has text in some rows"):
             ds.gram(table)
 
 
@@ -261,10 +251,7 @@ def test_texts_that_a_column_compares_alike_are_levels_of_their_own():
 )
 def test_squares_that_are_no_doubles_are_refused_by_sqlite(size, words):
     frame = pl.DataFrame({"x": [size, 2 * size, 4 * size], "y": [1.0, 2.0, 4.0]})
-    with (
-        opened("sqlite") as warehouse,
-        pytest.raises(ds.errors.DataError, match=f"column 'x' .*{words}"),
-    ):
+    with opened("sqlite") as warehouse, pytest.raises(DataError, match=f"column 'x' .*{words}"):
         ds.gram(warehouse.load(frame))
 
 
@@ -326,7 +313,7 @@ def test_levels_are_learnt_where_the_rows_are(pair):
             for source in (table, frame)
         )
         assert_same(found, own)
-    with pytest.warns(ds.errors.LeftOutWarning, match="'k' .more than 2 levels"):
+    with pytest.warns(LeftOutWarning, match="'k' .more than 2 levels"):
         assert "k.a" not in ds.gram(table, ["x", "k*"], max_levels=2).columns
 
 
@@ -384,7 +371,7 @@ def test_spark_through_ibis_is_summed_there(spark):
     spark.createDataFrame(frame.to_arrow()).createOrReplaceTempView("dbselect_rows")
     table = connection.table("dbselect_rows")
     with warnings.catch_warnings():
-        warnings.simplefilter("error", ds.errors.DriverWarning)
+        warnings.simplefilter("error", DriverWarning)
         columns = ["x", "y", "i", "flag", "k", "day", "at"]
         found, own = (
             ds.gram(source, columns, "w", null_policy="mean") for source in (table, frame)

@@ -4,7 +4,6 @@ import datetime as dt
 import json
 import os
 import threading
-import warnings
 from pathlib import Path
 from threading import Thread
 
@@ -113,14 +112,6 @@ def test_every_window_is_that_of_its_rows(tmp_path, year, as_source):
             store.refresh(source, by="day")
 
 
-def test_total_is_the_moments_that_numpy_finds(any_store, year):
-    any_store.refresh(year, by="day", columns=["x", "y"])
-    values = year.select("x", "y").to_numpy()
-    found = any_store.total()
-    assert np.allclose(found.mean, values.mean(axis=0), rtol=1e-13)
-    assert np.allclose(found.covariance(), np.cov(values.T, bias=True), rtol=1e-12)
-
-
 def test_coarse_ends_mean_whole_months_and_years(store, year):
     store.refresh(year, by="day")
     for first, last, low, high in [
@@ -161,16 +152,6 @@ def test_a_cut_is_a_frame_of_grams(store, year):
     same(store.where(pl.col("origin") == "JFK").window("2013-02"),
          ds.gram(year.filter(pl.col("origin") == "JFK", pl.col("day").dt.month() >= 2)
                  .select("x", "z", "carrier", "y")))  # fmt: skip
-
-
-def test_folds_keep_keys_together(store, year):
-    store.refresh(year, by=["day", "origin"])
-    folds = store.folds(3, seed=4)
-    wanted = year.group_by(pl.col("day").dbselect.fold(3, 4).alias("fold")).len()
-    skipped = ds.gram(year.select("x", "z", "carrier", "y")).skipped
-    assert folds["gram"].struct.field("rows").sum() + skipped == year.height
-    assert set(folds["fold"]) == set(wanted["fold"])
-    assert ds.cross_validate(folds, "y", "fit").scores.height > 0
 
 
 def test_folds_have_the_means_of_all_as_those_of_the_table(tmp_path):
@@ -262,18 +243,6 @@ def test_a_column_that_becomes_text_is_not_shared(store, tmp_path):
     store.refresh(tmp_path / "*.parquet")
     with pytest.warns(ds.errors.LeftOutWarning, match=r"\['x'\]"):
         assert store.total().columns == ["y"]
-
-
-def test_text_without_a_value_merges(store):
-    first = pl.DataFrame(
-        {"k": [1, 1], "x": [1.0, 2.0], "c": pl.Series([None, None], dtype=pl.String)}
-    )
-    second = pl.DataFrame({"k": [2, 2], "x": [3.0, 5.0], "c": ["a", "b"]})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ds.errors.SkippedRowsWarning)
-        store.refresh(pl.concat([first, second]), by="k", null_policy="indicator")
-        same(store.total(),
-             ds.gram(pl.concat([first, second]).drop("k"), null_policy="indicator"))  # fmt: skip
 
 
 @pytest.mark.sample(4)
@@ -555,15 +524,6 @@ def test_a_delta_table_is_its_files_of_one_version(tmp_path, year):
     assert list(tmp_path.glob(f"lake/day={DAYS[2]}/*.parquet"))
 
 
-def test_a_damaged_file_of_a_delta_store_is_an_error(tmp_path, year):
-    store = shelf("delta", tmp_path)
-    store.refresh(year, by="day")
-    file = next(tmp_path.rglob("*.parquet"))
-    file.write_bytes(file.read_bytes()[:-9])
-    with pytest.raises(ds.errors.SourceError, match="cannot read the store"):
-        store.total()
-
-
 def test_a_file_of_a_delta_table_that_is_lost_is_an_error(tmp_path, year):
     delta = pytest.importorskip("deltalake", reason="Delta tables need deltalake")
     lake = tmp_path / "lake"
@@ -642,12 +602,6 @@ def test_nan_is_a_key_of_one_part(any_store, by):
     same(any_store.total(), ds.gram(more.select("x")))
 
 
-def test_the_sign_of_zero_is_no_part_of_the_name_of_a_key(any_store):
-    table = pl.DataFrame({"k": [-0.0, 0.0] * 5000, "x": [1.0, 2.0] * 5000})
-    assert len(any_store.refresh(table, by="k").added) == 1
-    assert any_store.refresh(table.reverse()).unchanged == 1
-
-
 @pytest.mark.parametrize(
     "dtype", [pl.Datetime("ns"), pl.Datetime("ns", "Europe/Berlin"), pl.Duration("ns"), pl.Time]
 )
@@ -669,12 +623,6 @@ def test_keys_are_not_rounded_to_the_type_of_before(store, first, then):
     with pytest.raises(ds.errors.SourceError, match="have values that the types of before"):
         store.refresh(pl.DataFrame({"k": then, "x": [2.0]}))
     assert store.show()["k"].to_list() == first
-
-
-def test_keys_of_another_type_that_holds_them_stay(store):
-    store.refresh(pl.DataFrame({"k": [1], "x": [1.0]}), by="k")
-    store.refresh(pl.DataFrame({"k": pl.Series([2], dtype=pl.Int8), "x": [2.0]}))
-    assert store.show()["k"].to_list() == [2]
 
 
 @pytest.mark.parametrize("by", ["k", "x"])

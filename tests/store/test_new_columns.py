@@ -158,17 +158,6 @@ def test_null_leaves_rows_out_where_that_is_the_policy(as_table, store):
     assert store.window(DAYS[0], DAYS[1]).rows == 100
 
 
-def test_null_of_a_text_is_one_more_level(store):
-    asked = {"by": "day", "null_policy": "indicator", "new_columns": "null"}
-    store.refresh(day(0), **asked)
-    later = day(1).with_columns(shop=pl.Series(["u", "v"] * 25))
-    store.refresh(pl.concat([day(0), later], how="diagonal"))
-    total = store.total()
-    means = dict(zip(total.columns, total.mean.tolist(), strict=True))
-    found = {name: means[name] for name in ("shop.u", "shop.v", "shop.missing")}
-    assert found == pytest.approx({"shop.u": 0.25, "shop.v": 0.25, "shop.missing": 0.5})
-
-
 def test_a_changed_type_is_said(store, tmp_path):
     def texts(n: int) -> pl.DataFrame:
         return day(n).with_columns(x=pl.Series(["u", "v"] * 25))
@@ -226,15 +215,6 @@ def test_history_stays_where_a_column_goes(tmp_path, store, route, change):
     back = store.refresh(table(other, *(frame.select(other.columns) for frame in frames[1:])))
     assert (len(back.changed), back.unchanged) == (1, 2)
     means(store.window(DAYS[0], DAYS[0]), other, "x", "y")
-
-
-def test_fewer_rows_without_a_column_are_read(store):
-    store.refresh(pl.concat([day(0), day(1)]), by="day")
-    done = store.refresh(pl.concat([day(0), day(1)[:49]]).drop("x"))
-    assert (len(done.changed), done.unchanged) == (1, 1)
-    assert store.window(DAYS[1]).columns == ["k.a", "k.b", "y"]
-    with pytest.raises(ds.errors.ColumnError, match="'y' is gone"):
-        store.refresh(pl.concat([day(0), day(1)[:49]]).drop("x", "y"), new_columns="error")
 
 
 def test_a_new_level_is_said(as_table, store):

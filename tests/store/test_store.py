@@ -3,7 +3,7 @@
 import copy
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,12 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
-from problems import Problem, random_problem
+from problems import random_problem
 from tables import typed
 
 import dbselect as ds
 from dbselect.selection.criteria import RULES
-
-Trip = Callable[[Any, Path], Any]
 
 
 def through_parquet(found: Any, folder: Path) -> Any:
@@ -161,42 +157,6 @@ def test_sequence_is_the_same_after_reading(kind, trip, tmp_path):
     assert_same(trip(seq, tmp_path), seq)
 
 
-@st.composite
-def searches(draw: st.DrawFn) -> tuple[Problem, dict[str, Any]]:
-    """Draw a problem and the options of a search."""
-    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
-    problem = random_problem(
-        rng,
-        tuple(draw(st.lists(st.integers(1, 4), min_size=1, max_size=6))),
-        rows=draw(st.sampled_from([3, 8, 40])),
-        weighted=draw(st.booleans()),
-        ridge=draw(st.sampled_from([0.0, 1e-300, 0.1, 1 / 3])),
-        scale=draw(st.booleans()),
-    )
-    names = list(problem.groups)
-    always = draw(st.lists(st.sampled_from(names), unique=True, max_size=2))
-    least = sum(problem.costs[name] for name in always)
-    budgets = st.one_of(st.none(), st.floats(least, 50, allow_subnormal=False))
-    limits = st.one_of(st.none(), st.integers(max(1, len(always)), 7))
-    rule = draw(st.sampled_from(list(RULES)))
-    options = {"rule": rule, "always": always, "budget": draw(budgets), "max_groups": draw(limits)}
-    if rule == "doubling":
-        options["c_min"] = draw(st.one_of(st.none(), st.floats(0.1, 9)))
-    return problem, options
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::dbselect.errors.ConditionWarning")
-@settings(max_examples=25)
-@given(searches())
-def test_any_sequence_is_the_same_after_reading(search):
-    problem, options = search
-    seq = problem.sequence(**options)
-    with tempfile.TemporaryDirectory() as folder:
-        for trip in (through_parquet, through_json):
-            assert_same(trip(seq, Path(folder)), seq)
-
-
 @pytest.mark.slow
 @trips
 def test_gram_is_the_same_after_reading(trip, tmp_path):
@@ -249,21 +209,6 @@ def test_stored_sequence_predicts_in_duckdb_from_sql_alone(tmp_path):
             assert {row[3] for row in found} == {order[last + 1]}
 
 
-def test_gram_of_a_stored_sequence_is_a_gram_for_the_engines(tmp_path):
-    problem = random_problem(np.random.default_rng(10))
-    seq = problem.sequence()
-    seq.write_parquet(tmp_path / "model.parquet")
-    with ds.connect() as con:
-        ((merged,),) = con.execute(
-            f"SELECT gram_merge(gram) FROM (SELECT unnest([gram, gram]) AS gram "
-            f"FROM '{tmp_path}/model.parquet')"
-        ).fetchall()
-    alone = problem.gram.select(["y", *seq.columns])
-    found = ds.Gram.from_struct(merged)
-    assert found.rows == 2 * alone.rows
-    np.testing.assert_allclose(found.comoment, (alone + alone).comoment, rtol=1e-12)
-
-
 # Whole or not at all
 
 
@@ -296,16 +241,6 @@ def test_a_failed_write_leaves_what_was_there(form, kind, there, tmp_path, monke
     with pytest.raises(FullError):
         write(path)
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
-
-
-@pytest.mark.parametrize("form", ["parquet", "json"])
-def test_a_second_write_takes_the_place_of_the_first(form, tmp_path):
-    first, second = (random_problem(np.random.default_rng(seed)).sequence() for seed in (12, 13))
-    path = tmp_path / "model"
-    for seq in (first, second):
-        getattr(seq, f"write_{form}")(path)
-    assert_same(getattr(ds.results.Sequence, f"read_{form}")(path), second)
-    assert list(tmp_path.iterdir()) == [path]
 
 
 # Damage

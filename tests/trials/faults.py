@@ -228,11 +228,7 @@ FAULTS: dict[str, Callable[[random.Random, Writer, Path], str]] = {
     "read-only": read_only,
 }
 #: Faults that no writer has a part in.
-OF_READERS = {
-    "memory ends": starved,
-    "file replaced": replaced,
-    "file written over": written_over,
-}
+OF_READERS = {"memory ends": starved, "file replaced": replaced, "file written over": written_over}
 
 
 def one(fault: str, writer: Writer, seed: int) -> str:

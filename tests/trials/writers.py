@@ -24,6 +24,7 @@ import polars as pl
 
 import dbselect as ds
 from dbselect.doors.cli import main
+from dbselect.errors import SourceError
 
 #: Columns: a record of them takes some tenths of a second to write.
 WIDE = 120
@@ -130,7 +131,7 @@ def by_command(name: str, *options: str, read: Callable[[Path], int]) -> Writer:
         command = [name, str(_source(state)), *options, "--out", str(path)]
         with redirect_stdout(StringIO()):
             if main(command):
-                raise ds.errors.SourceError("exit code 2")
+                raise SourceError("exit code 2")
 
     return Writer(f"dbselect {name} --out", write, read)
 
@@ -166,11 +167,7 @@ def all_writers() -> Iterator[Writer]:
     yield stored("sequence JSON", sequence, "json")
     yield stored("sequence Parquet", sequence, "parquet")
     yield stored("terms JSON", terms, "json")
-    yield Writer(
-        "report",
-        lambda path, state: sequence(state).report(path),
-        _page_there,
-    )
+    yield Writer("report", lambda path, state: sequence(state).report(path), _page_there)
     yield by_command("gram", read=_gram_there)
     yield by_command("sequence", "--target", "y", read=_steps_there)
     yield store("stats.duckdb")

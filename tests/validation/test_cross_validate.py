@@ -6,7 +6,6 @@ import numpy as np
 import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
-from sklearn.base import BaseEstimator
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.metrics import mean_squared_error, r2_score
 from sklearn.model_selection import PredefinedSplit
@@ -14,6 +13,7 @@ from sklearn.model_selection import cross_validate as sklearn_cross_validate
 from sklearn.preprocessing import StandardScaler
 
 import dbselect as ds
+from dbselect.errors import ArgumentError, ColumnError, DataError
 
 #: Both sides solve well-conditioned least squares; sums of some hundred rows.
 CLOSE = {"rtol": 1e-10, "atol": 1e-10}
@@ -47,53 +47,6 @@ def fitted(X: np.ndarray, y: np.ndarray, ridge: float) -> Any:
     scaler = StandardScaler().fit(X)
     model = Ridge(alpha=ridge * len(X), solver="svd") if ridge else LinearRegression()
     return scaler, model.fit(scaler.transform(X), y)
-
-
-class Prefix(BaseEstimator):
-    """Step `step` of a sequence found on the training rows, fitted by scikit-learn."""
-
-    def __init__(self, step: int, rule: str, ridge: float) -> None:
-        self.step, self.rule, self.ridge = step, rule, ridge
-
-    def fit(self, X: np.ndarray, y: np.ndarray) -> "Prefix":
-        table = pl.DataFrame(X, FEATURES).with_columns(y=y)
-        seq = ds.anytime_sequence(table, "y", GROUPS, COSTS, rule=self.rule, ridge=self.ridge)
-        names = [name for group in seq.steps["group"][1 : self.step + 1] for name in GROUPS[group]]
-        self.at_ = [FEATURES.index(name) for name in names]
-        self.scaler_, self.model_ = fitted(X[:, self.at_], y, self.ridge)
-        return self
-
-    def predict(self, X: np.ndarray) -> np.ndarray:
-        if self.scaler_ is None:
-            return np.full(len(X), self.model_)
-        return self.model_.predict(self.scaler_.transform(X[:, self.at_]))
-
-
-@pytest.mark.slow
-def test_a_grid_over_rule_ridge_and_length_scores_as_scikit_learn_does():
-    frame = rows_of(0)
-    grid = {"rule": ["fr", "omp-single"], "ridge": [0.0, 0.03, 1.0]}
-    found = ds.cross_validate(
-        records(frame), "y", "anytime_sequence", grid, groups=GROUPS, costs=COSTS
-    )
-    assert found.table.height == 2 * 3 * 5
-    X, y = frame.select(FEATURES).to_numpy(), frame["y"].to_numpy()
-    for row in found.table.iter_rows(named=True):
-        truth = sklearn_cross_validate(
-            Prefix(row["step"], row["rule"], row["ridge"]), X, y, cv=split(frame),
-            scoring=("r2", "neg_mean_squared_error"),
-        )  # fmt: skip
-        point = {name: row[name] for name in ("rule", "ridge", "step")}
-        folds = found.scores.filter(**point)
-        assert folds["fold"].to_list() == [0, 1, 2, 3, 4]
-        for name, scores in (
-            ("r2", truth["test_r2"]),
-            ("mse", -truth["test_neg_mean_squared_error"]),
-        ):
-            np.testing.assert_allclose(folds[name], scores, **CLOSE)
-            np.testing.assert_allclose(row[name], scores.mean(), **CLOSE)
-            error = scores.std(ddof=1) / np.sqrt(5)
-            np.testing.assert_allclose(row[f"{name}_std_error"], error, **CLOSE)
 
 
 #: Each method with options, and whether what it finds is fitted by least squares anew.
@@ -169,9 +122,7 @@ def test_least_squares_on_named_columns_is_a_method():
         np.testing.assert_allclose(row["r2"], scores.mean(), **CLOSE)
         assert (row["step"], row["columns"]) == (None, 2)
     # Other columns at every point: the result has a column of that name.
-    with pytest.raises(
-        ds.errors.ArgumentError, match="an option is named 'columns'; wrap the method"
-    ):
+    with pytest.raises(ArgumentError, match="an option is named 'columns'; wrap the method"):
         ds.cross_validate(records(frame), "y", "fit", {"columns": [["a"], ["b"]]})
     wrapped = ds.cross_validate(
         records(frame),
@@ -180,19 +131,6 @@ def test_least_squares_on_named_columns_is_a_method():
         {"of": [[name] for name in columns]},
     )
     assert wrapped.table["columns"].to_list() == [1.0, 1.0]
-
-
-def test_a_sequence_that_ends_early_carries_its_last_model_on():
-    frame = rows_of(2, noise=5.0)
-    found = ds.cross_validate(records(frame), "y", "foba", groups=GROUPS, epsilon=0.003)
-    lengths = []
-    for fold, (train, _) in enumerate(split(frame).split()):
-        gram = ds.gram(frame[train].select(*FEATURES, "y"))
-        lengths.append(len(ds.foba(gram, "y", groups=GROUPS, epsilon=0.003).spent))
-        scores = found.scores.filter(fold=fold)
-        assert scores["mse"][lengths[-1] - 1 :].n_unique() == 1
-    assert len(set(lengths)) > 1
-    assert found.scores.height == 5 * max(lengths)
 
 
 def test_weights_count_in_every_score():
@@ -206,19 +144,6 @@ def test_weights_count_in_every_score():
         np.testing.assert_allclose(row["r2"], r2_score(y[test], predicted, **weights), **CLOSE)
         mse = mean_squared_error(y[test], predicted, **weights)
         np.testing.assert_allclose(row["mse"], mse, **CLOSE)
-
-
-def test_means_far_from_zero_cost_no_digits():
-    frame = rows_of(4)
-    # A shift by a power of two changes no bit of these differences.
-    rounded = frame.with_columns(pl.col(*FEATURES, "y").round(6))
-    far = rounded.with_columns(pl.col(*FEATURES, "y") + 2.0**20)
-    near, found = (
-        ds.cross_validate(records(table), "y", "anytime_sequence", groups=GROUPS)
-        for table in (far.with_columns(pl.col(*FEATURES, "y") - 2.0**20), far)
-    )
-    # The fold's mean carries eps * 2^20 of error, beside errors of prediction near 1.
-    np.testing.assert_allclose(found.scores["mse"], near.scores["mse"], rtol=1e-8)
 
 
 @pytest.mark.slow
@@ -278,7 +203,7 @@ def test_a_bad_segment_has_a_reason_and_stops_no_other():
             == (2,) * 5
         )
         assert not rows.select(pl.any_horizontal("best", "one_standard_error").any()).item()
-        with pytest.raises(ds.errors.DataError, match=reasons[kind][:20]):
+        with pytest.raises(DataError, match=reasons[kind][:20]):
             found.model(kind=kind)
     partly = found.scores.filter(kind="constant in a fold", step=2, point=0)
     assert partly["r2"].is_null().to_list() == [False, False, False, True, False]
@@ -327,32 +252,6 @@ def test_ties_go_to_the_simpler_and_then_to_the_first():
     full = found.table.filter(point=0, step=4)["mse"].item()
     assert found.table.filter(point=0, step=3)["mse"].item() == pytest.approx(full, rel=1e-9)
     assert best["step"] < 4
-
-
-@pytest.mark.slow
-def test_the_arguments_make_the_model_of_the_choice():
-    frame = rows_of(15)
-    total = ds.gram(frame, [*FEATURES, "y"])
-    for choice in ("best", "one_standard_error"):
-        found = ds.cross_validate(
-            records(frame),
-            "y",
-            ds.anytime_sequence,
-            {"ridge": [0.0, 0.2]},
-            groups=GROUPS,
-            costs=COSTS,
-        )
-        arguments = found.arguments(choice)
-        assert (arguments["groups"], arguments["costs"]) == (GROUPS, COSTS)
-        model = ds.anytime_sequence(total, "y", **arguments).at()
-        chosen = found.model(choice)
-        assert chosen.groups == model.groups
-        assert len(model.groups) == getattr(found, choice)["step"].item()
-        assert chosen.coefficients == pytest.approx(model.coefficients, rel=1e-9)
-    sparse = ds.cross_validate(
-        records(frame), "y", "sght", {"max_columns": [1, 2, 4], "max_groups": [2]}
-    )
-    assert sparse.model("best").columns == ds.sght(total, "y", **sparse.arguments("best")).columns
 
 
 def test_no_feature_can_be_the_choice():
@@ -411,57 +310,35 @@ def test_a_function_of_the_user_is_a_method():
     )
 
 
-def test_values_that_are_not_plain_are_shown_as_text():
-    frame = rows_of(20)
-    grid = {"groups": [GROUPS, None], "ridge": np.array([0, 1]), "max_groups": [1, None]}
-    found = ds.cross_validate(records(frame), "y", "anytime_sequence", grid)
-    assert found.table.schema["groups"] == pl.String
-    assert found.table["groups"].unique().sort().to_list() == [None, repr(GROUPS)]
-    assert found.table.schema["ridge"] == found.table.schema["max_groups"] == pl.Int64
-    assert len(found.grid) == 8
-
-
 FOLDS = records(rows_of(21))
 
 
 @pytest.mark.parametrize(
     ("arguments", "kind", "message"),
     [
-        ((FOLDS, "y", "lars"), ds.errors.ArgumentError, "method is 'lars'; it must be one of"),
-        ((FOLDS, "y", 3), ds.errors.ArgumentError, "method is 3"),
-        (
-            (FOLDS, "y", "foba", {"rigde": [1]}),
-            ds.errors.ArgumentError,
-            "unknown option 'rigde'.*'ridge'",
-        ),
-        ((FOLDS, "y", "foba", {"rule": "fr"}), ds.errors.ArgumentError, "grid has 'fr' for 'rule'"),
-        ((FOLDS, "y", "foba", {"rule": []}), ds.errors.ArgumentError, "it has no point"),
-        ((FOLDS, "y", "foba", "rule"), ds.errors.ArgumentError, "grid is 'rule'"),
-        ((FOLDS, "y", "foba", [3]), ds.errors.ArgumentError, "grid lists 3"),
-        ((FOLDS, "y", "foba", {"rule": ["x"]}), ds.errors.ArgumentError, "rule is 'x'"),
-        ((FOLDS, "z", "foba"), ds.errors.ColumnError, "target names unknown column 'z'"),
-        (([], "y", "foba"), ds.errors.ArgumentError, "source is empty"),
-        ((FOLDS.clear(), "y", "foba"), ds.errors.ArgumentError, "source is empty"),
-        ((FOLDS.drop("fold"), "y", "foba"), ds.errors.ColumnError, "source lacks column 'fold'"),
-        ((7, "y", "foba"), ds.errors.ArgumentError, "source is a int"),
-        (
-            (FOLDS, "y", ds.group_lasso_path),
-            ds.errors.ArgumentError,
-            "method is 'group_lasso_path'",
-        ),
+        ((FOLDS, "y", "lars"), ArgumentError, "method is 'lars'; it must be one of"),
+        ((FOLDS, "y", 3), ArgumentError, "method is 3"),
+        ((FOLDS, "y", "foba", {"rigde": [1]}), ArgumentError, "unknown option 'rigde'.*'ridge'"),
+        ((FOLDS, "y", "foba", {"rule": "fr"}), ArgumentError, "grid has 'fr' for 'rule'"),
+        ((FOLDS, "y", "foba", {"rule": []}), ArgumentError, "it has no point"),
+        ((FOLDS, "y", "foba", "rule"), ArgumentError, "grid is 'rule'"),
+        ((FOLDS, "y", "foba", [3]), ArgumentError, "grid lists 3"),
+        ((FOLDS, "y", "foba", {"rule": ["x"]}), ArgumentError, "rule is 'x'"),
+        ((FOLDS, "z", "foba"), ColumnError, "target names unknown column 'z'"),
+        (([], "y", "foba"), ArgumentError, "source is empty"),
+        ((FOLDS.clear(), "y", "foba"), ArgumentError, "source is empty"),
+        ((FOLDS.drop("fold"), "y", "foba"), ColumnError, "source lacks column 'fold'"),
+        ((7, "y", "foba"), ArgumentError, "source is a int"),
+        ((FOLDS, "y", ds.group_lasso_path), ArgumentError, "method is 'group_lasso_path'"),
         (
             (FOLDS, "y", lambda problem: problem.group_lasso_path()),
-            ds.errors.ArgumentError,
+            ArgumentError,
             "method returns a GroupLassoPath",
         ),
-        (
-            (FOLDS.with_columns(step=1), "y", "foba"),
-            ds.errors.ArgumentError,
-            "a key is named 'step'",
-        ),
+        ((FOLDS.with_columns(step=1), "y", "foba"), ArgumentError, "a key is named 'step'"),
         (
             (FOLDS.with_columns(rule=1), "y", "foba", {"rule": ["fr"]}),
-            ds.errors.ArgumentError,
+            ArgumentError,
             "a key is named 'rule'",
         ),
     ],
@@ -472,20 +349,18 @@ def test_mistakes_are_told(arguments, kind, message):
 
 
 def test_an_option_is_given_once():
-    with pytest.raises(
-        ds.errors.ArgumentError, match="option 'rule' is given for all points and in the"
-    ):
+    with pytest.raises(ArgumentError, match="option 'rule' is given for all points and in the"):
         ds.cross_validate(FOLDS, "y", "foba", {"rule": ["fr"]}, rule="omp")
-    with pytest.raises(ds.errors.ArgumentError, match="unknown option 'k'"):
+    with pytest.raises(ArgumentError, match="unknown option 'k'"):
         ds.cross_validate(FOLDS, "y", "foba", k=3)
 
 
 def test_a_choice_and_a_segment_must_exist():
     found = ds.cross_validate(FOLDS, "y", "foba")
-    with pytest.raises(ds.errors.ArgumentError, match="choice is 'first'; it must be one of"):
+    with pytest.raises(ArgumentError, match="choice is 'first'; it must be one of"):
         found.model("first")
-    with pytest.raises(ds.errors.ArgumentError, match=r"keys are \['region'\]; they must be \[\]"):
+    with pytest.raises(ArgumentError, match=r"keys are \['region'\]; they must be \[\]"):
         found.model(region="north")
     by_region = ds.cross_validate(records(rows_of(22), ["region"]), "y", "foba")
-    with pytest.raises(ds.errors.ArgumentError, match=r"there is no segment .*'west'"):
+    with pytest.raises(ArgumentError, match=r"there is no segment .*'west'"):
         by_region.arguments(region="west")

@@ -25,6 +25,7 @@ from sklearn.preprocessing import StandardScaler
 from test_glm import table as glm_table
 
 import dbselect as ds
+from dbselect.errors import ArgumentError, ColumnError, FoldsWarning, SourceError
 
 #: scikit-learn's solvers end at gradients of 1e-8 and less, on penalised problems; the
 #: deviance errs by the square, and predictions on other rows by some ten times that.
@@ -111,23 +112,6 @@ def test_prefixes_of_a_family_are_scored_as_scikit_learn_does(family):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["binomial", "poisson"])
-def test_fits_of_a_family_are_scored_as_scikit_learn_does(family):
-    frame = rows(1)
-    found = ds.cross_validate(
-        frame, family, "fit", {"max_iter": [25, 30]}, folds=4, key="id", seed=1,
-        columns=COLUMNS, family=family, ridge=RIDGE,
-    )  # fmt: skip
-    for fold, (train, test) in enumerate(parts(frame)):
-        for name, value in truth(family, train, test, COLUMNS).items():
-            for scored in found.scores.filter(fold=fold)[name]:
-                np.testing.assert_allclose(scored, value, **SOLVED)
-    assert found.scores["step"].is_null().all()
-    model = ds.fit(frame, family, COLUMNS, family=family, ridge=RIDGE)
-    assert found.model().coefficients == pytest.approx(model.coefficients)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("key", [None, "id"])
 @pytest.mark.parametrize("groups", [None, GROUPS])
 def test_a_linear_method_reads_a_table_by_gram_by(groups, key, connection, tmp_path):
@@ -148,54 +132,6 @@ def test_a_linear_method_reads_a_table_by_gram_by(groups, key, connection, tmp_p
 
 
 @pytest.mark.slow
-def test_the_key_of_a_table_is_no_feature(connection):
-    frame = rows(3).select(*COLUMNS, "id", "binomial")
-    expected = None
-    for source in (frame, frame.to_arrow(), connection.from_arrow(frame.to_arrow())):
-        found = ds.cross_validate(
-            source, "binomial", "anytime_sequence", folds=3, key="id", family="binomial"
-        )
-        assert sorted(found.model("best").groups) <= COLUMNS
-        assert found.table["step"].max() == len(COLUMNS)
-        expected = found.scores if expected is None else expected
-        assert_frame_equal(found.scores, expected, rel_tol=1e-6)
-
-
-@pytest.mark.slow
-def test_weights_and_an_offset_belong_to_the_family():
-    frame = rows(4)
-    found = ds.cross_validate(
-        frame, "poisson", "anytime_sequence", folds=4, key="id", seed=1, weight="w", offset="logs",
-        groups=GROUPS, family="poisson",
-    )  # fmt: skip
-    for fold, (train, test) in enumerate(parts(frame)):
-        seq = ds.anytime_sequence(
-            train, "poisson", GROUPS, family="poisson", weight="w", offset="logs"
-        )
-        expected = ds.evaluate(seq, test, weight="w")
-        scores = found.scores.filter(fold=fold)
-        for name in ("r2", "deviance"):
-            np.testing.assert_allclose(scores[name], expected[name], rtol=1e-8)
-        assert scores["rows"][0] == (test["w"] > 0).sum()
-
-
-@pytest.mark.slow
-def test_the_model_of_a_choice_is_that_of_all_rows():
-    frame = rows(5)
-    options: dict[str, Any] = {"groups": GROUPS, "costs": COSTS, "family": "binomial"}
-    found = ds.cross_validate(
-        frame, "binomial", "anytime_sequence", {"ridge": [0.0, 0.3]}, folds=3, key="id", **options
-    )
-    for choice in ("best", "one_standard_error"):
-        arguments = found.arguments(choice)
-        expected = ds.anytime_sequence(frame, "binomial", **arguments).at()
-        model = found.model(choice)
-        assert model.groups == expected.groups
-        assert model.coefficients == pytest.approx(expected.coefficients, rel=1e-6)
-        assert model.rows == frame.height
-
-
-@pytest.mark.slow
 def test_a_fold_that_cannot_be_judged_has_a_reason():
     frame = rows(6, 60).with_columns(
         multinomial=pl.when(pl.int_range(60) == 0).then(pl.lit("rare")).otherwise("multinomial"),
@@ -212,9 +148,7 @@ def test_a_fold_that_cannot_be_judged_has_a_reason():
     assert found.table["deviance"].null_count() == 0
     one = frame.with_columns(id=pl.lit(1))
     options = {"columns": ["a"], "family": "poisson", "folds": 4, "key": "id"}
-    with pytest.warns(
-        ds.errors.FoldsWarning, match="only 1 of 4 folds have rows: rows of equal 'id'"
-    ):
+    with pytest.warns(FoldsWarning, match="only 1 of 4 folds have rows: rows of equal 'id'"):
         found = ds.cross_validate(one, "poisson", "fit", **options)
     assert found.table["reason"].item() == ("1 of 4 folds have usable rows; at least 2 are needed")
 
@@ -272,59 +206,39 @@ SEARCH = "anytime_sequence"
 @pytest.mark.parametrize(
     ("given", "options", "kind", "message"),
     [
-        (
-            FRAME,
-            {"family": "binomial"},
-            ds.errors.ArgumentError,
-            "folds is None; with family 'binomial'",
-        ),
-        (FRAME, {"family": "gama", "folds": 3}, ds.errors.ArgumentError, "family is 'gama'"),
-        (
-            FRAME,
-            {"family": "binomial", "folds": 1},
-            ds.errors.ArgumentError,
-            "folds is 1; it must be",
-        ),
-        (FRAME, {"key": "id"}, ds.errors.ArgumentError, "key is 'id', but folds is missing"),
-        (FRAME, {"folds": 3, "seed": -1}, ds.errors.ArgumentError, "seed is -1"),
-        (FRAME, {"folds": 3, "key": "z", "family": "binomial"}, ds.errors.ColumnError, "'z'"),
-        (FRAME, {}, ds.errors.ColumnError, "source lacks column 'fold'.*a table needs folds="),
+        (FRAME, {"family": "binomial"}, ArgumentError, "folds is None; with family 'binomial'"),
+        (FRAME, {"family": "gama", "folds": 3}, ArgumentError, "family is 'gama'"),
+        (FRAME, {"family": "binomial", "folds": 1}, ArgumentError, "folds is 1; it must be"),
+        (FRAME, {"key": "id"}, ArgumentError, "key is 'id', but folds is missing"),
+        (FRAME, {"folds": 3, "seed": -1}, ArgumentError, "seed is -1"),
+        (FRAME, {"folds": 3, "key": "z", "family": "binomial"}, ColumnError, "'z'"),
+        (FRAME, {}, ColumnError, "source lacks column 'fold'.*a table needs folds="),
         (
             [ds.gram(FRAME.select("a"))],
             {"weight": "w"},
-            ds.errors.ArgumentError,
+            ArgumentError,
             "folds is None; with weight 'w'",
         ),
         (
             FRAME,
             {"grid": {"family": ["binomial"]}, "folds": 3},
-            ds.errors.ArgumentError,
+            ArgumentError,
             "option 'family' is in the grid",
         ),
         (
             FRAME,
             {"grid": {"null_policy": ["mean"]}, "folds": 3},
-            ds.errors.ArgumentError,
+            ArgumentError,
             "option 'null_policy' is in the grid",
         ),
         (
             Stream(FRAME.to_arrow()),
             {"family": "binomial", "folds": 3},
-            ds.errors.SourceError,
+            SourceError,
             "a stream that can be read only once, and every fold",
         ),
-        (
-            FRAME.to_numpy(),
-            {"family": "binomial", "folds": 3},
-            ds.errors.ArgumentError,
-            "source is an array",
-        ),
-        (
-            FRAME,
-            {"family": "binomial", "folds": 3, "rule": "x"},
-            ds.errors.ArgumentError,
-            "rule is 'x'",
-        ),
+        (FRAME.to_numpy(), {"family": "binomial", "folds": 3}, ArgumentError, "source is an array"),
+        (FRAME, {"family": "binomial", "folds": 3, "rule": "x"}, ArgumentError, "rule is 'x'"),
     ],
 )
 def test_mistakes_are_told(given, options, kind, message):
@@ -338,7 +252,7 @@ def test_a_function_of_a_family_returns_its_models():
         return ds.fit(ds.gram(problem.source, [problem.target, "a"]), problem.target)
 
     options = {"folds": 3, "key": "id", "family": "binomial"}
-    with pytest.raises(ds.errors.ArgumentError, match="with a family it must return a GlmSequence"):
+    with pytest.raises(ArgumentError, match="with a family it must return a GlmSequence"):
         ds.cross_validate(FRAME, "binomial", wrong, **options)
 
     def right(problem: ds.Problem) -> ds.results.GlmModel:

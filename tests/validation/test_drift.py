@@ -94,11 +94,6 @@ def test_degenerate_gaussians(shift, A, B, wanted):
     assert np.allclose(told, wanted, atol=1e-14)
 
 
-def test_levels_that_add_up_to_one_are_no_infinite_distance(found):
-    text = found.groups.filter(pl.col("group") == "text")["divergence"][0]
-    assert 0 < text < 1
-
-
 def test_coefficients_and_their_errors_are_those_of_refits(rows, found):
     fits = []
     for each in rows:
@@ -142,20 +137,6 @@ def test_sequences_are_those_of_each(rows, found):
         told = found.sequence.sort(f"step_{end}")
         assert told["group"].to_list() == steps["group"].to_list()
         assert np.allclose(told[f"gain_{end}"], steps["gain"], rtol=DIGITS)
-
-
-def test_a_budget_holds_for_both(rows):
-    found = ds.drift(*rows, "y", GROUPS, COSTS, budget=1.5)
-    assert found.worth["spent"].max() <= 1.5
-    assert found.sequence["step_b"].null_count() == 1
-
-
-def test_nothing_has_changed_from_rows_to_the_same_rows(rows):
-    found = ds.drift(rows[0], rows[0], "y")
-    # Rows are added up in the order in which threads read them.
-    assert (found.columns["shift"].abs() < DIGITS).all()
-    assert (found.groups["divergence"].abs() < 1e-13).all()
-    assert np.allclose(found.worth["r2_a"], found.worth["r2_b"], atol=DIGITS)
 
 
 def test_new_levels_are_far(rows):

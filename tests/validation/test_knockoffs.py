@@ -136,6 +136,8 @@ def test_strong_groups_are_selected_from_a_record_alone():
     found = ds.knockoffs(gram.to_struct(), "y", q=0.2)
     assert true <= set(found.selected)
     assert found.table["selected"].sum() == len(found.selected)
+    # Of the groups without a part in the target about half are behind their copies.
+    assert 4 <= (found.table["statistic"] < 0).sum() <= 16
     strongest = found.table["statistic"].to_list()
     assert all(one >= other for one, other in pairwise(strongest[: len(true)]))
     again = ds.knockoffs(gram, "y", q=0.2)
@@ -251,14 +253,6 @@ def test_false_discoveries_are_bounded_and_true_ones_found(kind, power):
         found.append(len(selected & true) / len(true))
     assert np.mean(shares) <= 0.2 + 2 * np.std(shares) / np.sqrt(len(shares))
     assert np.mean(found) >= power
-
-
-@pytest.mark.slow
-def test_where_nothing_is_true_little_is_selected():
-    wrong = [
-        bool(ds.knockoffs(problem(seed, true=0)[0], "y", q=0.2).selected) for seed in range(60)
-    ]
-    assert np.mean(wrong) <= 0.2 + 2 * np.sqrt(0.2 * 0.8 / 60)
 
 
 def test_few_rows_a_column_are_noted_of_the_second_order():

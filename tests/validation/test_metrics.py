@@ -283,16 +283,6 @@ def test_categories_curves_dates_and_filled_values_are_read_as_in_the_fit():
     assert new.table["mae"][-1] == pytest.approx(rest.mean(), rel=1e-10)
 
 
-def test_groups_that_were_given_back_are_measured_too():
-    frame = judged_rows(4).with_columns(binomial=pl.col("binomial").cast(pl.Boolean))
-    seq = ds.backward(ds.gram(frame.select("a", "b", "c", "d", "e", "binomial")), "binomial")
-    found = ds.evaluate(seq, frame, metric=["auc", "accuracy"])
-    y = frame["binomial"].to_numpy()
-    for step in range(len(seq.spent)):
-        guess = seq.model(step).predict(frame)
-        assert found.table["auc"][step] == pytest.approx(truth.roc_auc_score(y, guess), rel=1e-9)
-
-
 def test_a_metric_is_drawn_against_cost():
     pytest.importorskip("altair", reason="altair draws the pictures")
     frame = judged_rows(5)

@@ -1,7 +1,6 @@
 """Robust standard errors: statsmodels' for every type, through engines, and what is refused."""
 
 import math
-import warnings
 
 import duckdb
 import numpy as np
@@ -109,41 +108,6 @@ def test_families_have_the_errors_of_scores_and_expected_information(target, fam
     factor = 30 / 29 * (ROWS - 1) / (ROWS - 3)
     clusters = ours.robust_errors(TABLE, cluster="shop").covariance
     np.testing.assert_allclose(clusters, factor * bread @ (sums.T @ sums) @ bread, rtol=1e-6)
-
-
-@pytest.mark.parametrize("family", ["binomial", "poisson"])
-def test_canonical_families_have_the_errors_of_statsmodels(family):
-    target, truth = {
-        "binomial": ("flag", families.Binomial()),
-        "poisson": ("count", families.Poisson()),
-    }[family]
-    ours = ds.fit(TABLE, target, COLUMNS, family=family, tol=1e-12)
-    y = TABLE[target].to_numpy().astype(float)
-    found = ours.robust_errors(TABLE, cov_type="HC0")
-    assert_same(found, sm.GLM(y, sm.add_constant(X), truth).fit(cov_type="HC0", tol=1e-14), 1e-6)
-
-
-def test_a_target_of_two_levels_has_the_errors_of_0_and_1():
-    frame = TABLE.with_columns(text=pl.when(pl.int_range(ROWS) > 4).then(pl.col("flag").cast(str)))
-    ours = ds.fit(frame, "text", COLUMNS, family="binomial")
-    numbers = TABLE[5:]
-    found = ours.robust_errors(frame, cluster="shop")
-    expected = ds.fit(numbers, "flag", COLUMNS, family="binomial").robust_errors(
-        numbers, cluster="shop"
-    )
-    np.testing.assert_allclose(found.covariance, expected.covariance, rtol=1e-9)
-    assert found.skipped == 5
-
-
-def test_an_offset_and_weights_of_a_family_count():
-    frame = TABLE.with_columns(logs=pl.col("a") / 10)
-    ours = ds.fit(frame, "count", ["b"], family="poisson", offset="logs", weight="w", tol=1e-12)
-    found = ours.robust_errors(frame, weight="w", cov_type="HC0").covariance
-    x = sm.add_constant(X[:, 1:])
-    mu = np.exp(x @ [ours.intercept, ours.coefficients["b"]] + X[:, 0] / 10)
-    bread = np.linalg.inv((x * (WEIGHT * mu)[:, None]).T @ x)
-    scores = x * (WEIGHT * (TABLE["count"].to_numpy() - mu))[:, None]
-    np.testing.assert_allclose(found, bread @ (scores.T @ scores) @ bread, rtol=1e-6)
 
 
 @pytest.mark.parametrize("intercept", [True, False])
@@ -371,12 +335,6 @@ def test_models_that_have_none_say_why():
         model.robust_errors(TABLE.drop("a"))
     with pytest.raises(ds.errors.ColumnError, match="weight 'name' has type"):
         model.robust_errors(TABLE, weight="name")
-
-
-def test_what_was_not_chosen_is_not_warned_of():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fitted()[0].robust_errors(TABLE).summary()
 
 
 SECOND = RNG.integers(0, 12, ROWS)

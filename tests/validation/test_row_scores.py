@@ -8,13 +8,8 @@ import statsmodels.api as sm
 from polars.testing import assert_frame_equal
 from problems import in_passes
 from sklearn.metrics import (
-    accuracy_score,
-    d2_log_loss_score,
     d2_tweedie_score,
-    log_loss,
     mean_poisson_deviance,
-    mean_squared_error,
-    r2_score,
 )
 from test_glm import table
 
@@ -41,57 +36,6 @@ def rows(seed: int = 0) -> pl.DataFrame:
 
 def search(frame: pl.DataFrame, family: str, **options) -> ds.results.GlmSequence:
     return in_passes(frame, family, GROUPS, family=family, rule="score", **options)
-
-
-def truth(
-    model: ds.results.GlmModel, frame: pl.DataFrame, weights: np.ndarray | None
-) -> dict[str, float]:
-    """Return scikit-learn's scores of what a model predicts."""
-    y, guess = frame[model.target].to_numpy(), model.predict(frame)
-    by = {"sample_weight": weights}
-    if model.family == "gaussian":
-        return {"deviance": mean_squared_error(y, guess, **by), "r2": r2_score(y, guess, **by)}
-    if model.family == "poisson":
-        return {
-            "deviance": mean_poisson_deviance(y, guess, **by),
-            "r2": d2_tweedie_score(y, guess, power=1, **by),
-        }
-    labels = list(model.classes) or [0, 1]
-    y = y if model.classes else y.astype(int)
-    best = guess.argmax(axis=1) if model.classes else (guess > 0.5).astype(int)
-    return {
-        "deviance": 2 * log_loss(y, guess, labels=labels, **by),
-        "r2": d2_log_loss_score(y, guess, labels=labels, **by),
-        "accuracy": accuracy_score(y, np.array(labels)[best], **by),
-    }
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("family", FAMILIES)
-def test_every_prefix_is_scored_as_scikit_learn_does(family, weighted):
-    frame = rows()
-    train, test = frame[:200], frame[200:]
-    weight = "w" if weighted else None
-    weights = test["w"].to_numpy() if weighted else None
-    seq = search(train, family, weight=weight)
-    found = ds.evaluate(seq, test, weight=weight)
-    assert found.columns == [
-        "step", "action", "group", "spent", "explained", "r2", "deviance", "accuracy"
-    ]  # fmt: skip
-    assert_frame_equal(found[:, :4], seq.steps.select(found.columns[:4]))
-    for step, spent in enumerate(seq.spent):
-        model = seq.at(budget=float(spent))
-        expected = truth(model, test, weights)
-        for name, value in expected.items():
-            np.testing.assert_allclose(found[name][step], value, **CLOSE)
-        assert ("accuracy" in expected) == (found["accuracy"][step] is not None)
-        one = ds.evaluate(model, test, weight=weight)
-        assert one.columns == ["spent", "r2", "deviance", "accuracy"]
-        np.testing.assert_allclose(one["deviance"][0], expected["deviance"], **CLOSE)
-    drop = found["deviance"][0] - found["deviance"]
-    null = found["deviance"] / (1 - found["r2"])
-    np.testing.assert_allclose(found["explained"], drop / null, **CLOSE)
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.2])
@@ -149,20 +93,6 @@ def test_a_stream_is_judged_but_beside_an_offset_of_classes():
         ds.evaluate(seq, pa.RecordBatchReader.from_stream(test))
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("family", FAMILIES)
-def test_engines_agree(family, connection, tmp_path):
-    frame = rows(3)
-    seq = search(frame[:200], family)
-    test = frame[200:]
-    expected = ds.evaluate(seq, test)
-    arrow = test.to_arrow()
-    test.write_parquet(tmp_path / "test.parquet")
-    relation = connection.from_arrow(arrow)
-    for source in (arrow, test.lazy(), tmp_path / "test.parquet", relation):
-        assert_frame_equal(ds.evaluate(seq, source), expected, rel_tol=1e-9, abs_tol=1e-11)
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_rows_that_lack_a_column_judge_no_prefix(family):
     frame = rows(4)
@@ -184,14 +114,6 @@ def test_of_equal_probabilities_the_first_class_is_foreseen():
     halves = pl.DataFrame({"x": [0, 1, 2, 3], "y": [0, 1, 1, 0]})
     seq = ds.anytime_sequence(halves, "y", family="binomial")
     assert ds.evaluate(seq, halves)["accuracy"][0] == 0.5
-
-
-def test_a_model_without_columns_is_judged():
-    frame = rows(5)
-    seq = search(frame[:200], "binomial")
-    none = seq.at(budget=0.0)
-    expected = ds.evaluate(seq, frame[200:])
-    assert ds.evaluate(none, frame[200:])["deviance"][0] == pytest.approx(expected["deviance"][0])
 
 
 @pytest.mark.slow
@@ -233,19 +155,6 @@ def test_a_table_judges_a_linear_sequence_as_its_gram_does(target):
         assert_frame_equal(ds.evaluate(seq, test, weight=weight), expected)
     with pytest.raises(ds.errors.ArgumentError, match="a Gram has its weights already"):
         ds.evaluate(seq, ds.gram(test), weight="w")
-
-
-def test_a_table_with_missing_values_judges_indicators():
-    frame = rows(8).select("gaussian", "a", "c", "d")
-    holed = frame.with_columns(
-        pl.when(pl.int_range(pl.len()) % 4 > 0).then("a"),
-        pl.when(pl.int_range(pl.len()) % 6 > 0).then("c"),
-    )
-    train, test = holed[:200], holed[200:]
-    seq = ds.anytime_sequence(train, "gaussian", null_policy={"a": "indicator"})
-    assert "a.missing" in seq.columns
-    expected = ds.evaluate(seq, ds.gram(test, null_policy={"a": "indicator"}))
-    assert_frame_equal(ds.evaluate(seq, test), expected)
 
 
 def test_sequences_of_a_family_are_compared_on_rows():

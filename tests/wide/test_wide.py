@@ -15,6 +15,7 @@ from tables import typed
 from wholes import ONE_SHOT, assert_same, both
 
 import dbselect as ds
+from dbselect.errors import ArgumentError, ColumnError, DataError, SelectionWarning
 from dbselect.linear import lazy_gram
 from dbselect.selection.criteria import RULES
 from dbselect.sources.wide import wide_rows
@@ -54,13 +55,6 @@ def test_budgets_limits_and_groups_to_take_first(small_batches):
     both(*given, always=["g3", "g1"], max_groups=3)
 
 
-def test_a_budget_that_buys_nothing_leaves_the_empty_model():
-    p = random_problem(np.random.default_rng(6))
-    wide = ds.anytime_sequence(p.table.frame, "y", p.names, p.costs, budget=0.1, gram="lazy")
-    assert (wide.records, wide.stop.name) == ([], "BUDGET")
-    assert wide.at().intercept == pytest.approx(p.table.y.mean())
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_dependent_equal_and_constant_columns(small_batches, seed):
     rng = np.random.default_rng(seed)
@@ -73,27 +67,6 @@ def test_dependent_equal_and_constant_columns(small_batches, seed):
     frame = pl.DataFrame(X, schema=[f"x{j}" for j in range(12)]).with_columns(y=pl.Series(y))
     both(frame, "y")
     both(frame, "y", {"a": ["x0", "x1", "x3"], "b": ["x2", "x4"], "c": ["x5", "x6"], "d": ["x7"]})
-
-
-def test_ties_go_to_the_group_named_first(small_batches):
-    H = np.array([[1.0]])
-    for _ in range(4):
-        H = np.block([[H, H], [H, -H]])
-    frame = pl.DataFrame(H[:, 1:], schema=[f"x{j}" for j in range(15)])
-    frame = frame.with_columns(y=pl.Series(H[:, 1:].sum(axis=1)))
-    wide = both(frame, "y")
-    assert wide.groups.names == [f"x{j}" for j in range(15)]
-
-
-def test_a_mean_far_from_zero_costs_no_digits():
-    rng = np.random.default_rng(7)
-    X = rng.normal(size=(400, 8)) + 1e8
-    y = (X - 1e8) @ rng.normal(size=8) + rng.normal(size=400)
-    frame = pl.DataFrame(X, schema=[f"x{j}" for j in range(8)]).with_columns(y=pl.Series(y))
-    wide = ds.anytime_sequence(frame, "y", gram="lazy")
-    centred = np.column_stack([np.ones(400), X - 1e8])
-    rss = np.linalg.lstsq(centred, y, rcond=None)[1][0]
-    assert wide.r2[-1] == pytest.approx(1 - rss / ((y - y.mean()) ** 2).sum(), abs=1e-12)
 
 
 @pytest.mark.sample(4)
@@ -246,17 +219,6 @@ def test_criteria_count_all_groups_there_were():
     assert wide.best("ebic").groups == full.best("ebic").groups
 
 
-@pytest.mark.parametrize("bound", ["guarantee", "certificate"])
-def test_bounds_need_all_correlations_and_say_what_does(bound):
-    p = random_problem(np.random.default_rng(11))
-    wide = ds.anytime_sequence(p.table.frame, "y", p.names, gram="lazy")
-    with pytest.raises(
-        ds.errors.ArgumentError, match=rf"anytime_sequence\(seq.gram, 'y'\).{bound}\(\)"
-    ):
-        getattr(wide, bound)()
-    getattr(ds.anytime_sequence(wide.gram, "y"), bound)()
-
-
 def test_a_search_goes_on_where_another_ended(small_batches, tmp_path):
     p = random_problem(np.random.default_rng(12))
     given = p.table.frame, "y", p.names, p.costs
@@ -273,33 +235,29 @@ def test_resume_is_of_the_same_groups_and_within_the_limits():
     frame = p.table.frame
     part = ds.anytime_sequence(frame, "y", p.names, p.costs, max_groups=3, gram="lazy")
     with pytest.raises(
-        ds.errors.ArgumentError,
+        ArgumentError,
         match=r"resume is 3; it must be the result of anytime_sequence\(..., gram='lazy'\)",
     ):
         ds.anytime_sequence(frame, "y", gram="lazy", resume=3)
-    with pytest.raises(
-        ds.errors.ArgumentError, match=r"resume is WideSequence.*it needs gram='lazy'"
-    ):
+    with pytest.raises(ArgumentError, match=r"resume is WideSequence.*it needs gram='lazy'"):
         ds.anytime_sequence(frame, "y", gram="full", resume=part)
-    with pytest.raises(
-        ds.errors.ArgumentError, match=r"resume has group 'g.', which this search has not"
-    ):
+    with pytest.raises(ArgumentError, match=r"resume has group 'g.', which this search has not"):
         ds.anytime_sequence(frame, "y", gram="lazy", resume=part)
-    with pytest.raises(ds.errors.ArgumentError, match="resume has 3 groups; max_groups allows 2"):
+    with pytest.raises(ArgumentError, match="resume has 3 groups; max_groups allows 2"):
         ds.anytime_sequence(frame, "y", p.names, p.costs, max_groups=2, gram="lazy", resume=part)
-    with pytest.raises(ds.errors.ArgumentError, match=r"over the budget of 0.6"):
+    with pytest.raises(ArgumentError, match=r"over the budget of 0.6"):
         ds.anytime_sequence(frame, "y", p.names, p.costs, budget=0.6, gram="lazy", resume=part)
 
 
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"x": [1.0, float("inf"), 3.0]}, ds.errors.DataError, "column 'x' has an infinite value"),
-        ({"y": [1.0, float("-inf"), 3.0]}, ds.errors.DataError, "column 'y' has an infinite value"),
-        ({"w": [1.0, -2.0, 3.0]}, ds.errors.DataError, r"weight 'w' is negative \(-2\)"),
-        ({"y": [1.0, 1.0, 1.0]}, ds.errors.DataError, "target 'y' is constant"),
-        ({"x": [None, None, None]}, ds.errors.DataError, "no usable rows: 3 rows were skipped"),
-        ({"y": ["a", "b", "c"]}, ds.errors.ColumnError, "target 'y' is text"),
+        ({"x": [1.0, float("inf"), 3.0]}, DataError, "column 'x' has an infinite value"),
+        ({"y": [1.0, float("-inf"), 3.0]}, DataError, "column 'y' has an infinite value"),
+        ({"w": [1.0, -2.0, 3.0]}, DataError, r"weight 'w' is negative \(-2\)"),
+        ({"y": [1.0, 1.0, 1.0]}, DataError, "target 'y' is constant"),
+        ({"x": [None, None, None]}, DataError, "no usable rows: 3 rows were skipped"),
+        ({"y": ["a", "b", "c"]}, ColumnError, "target 'y' is text"),
     ],
 )
 @pytest.mark.filterwarnings("ignore::dbselect.errors.SkippedRowsWarning")
@@ -319,26 +277,8 @@ def test_what_the_data_forbid_is_an_error(change, error, words):
 )
 @pytest.mark.parametrize("method", [ds.anytime_sequence, ds.foba])
 def test_what_a_wide_search_cannot_do_is_said_before_it_reads(method, options, words):
-    with pytest.raises(ds.errors.ArgumentError, match=words):
+    with pytest.raises(ArgumentError, match=words):
         method(iter(()), "y", **options)
-
-
-def test_an_unknown_target_is_told_before_rows_are_read():
-    frame = pl.LazyFrame({"x": [1.0], "y": [1.0]}).map_batches(lambda _: pytest.fail("was read"))
-    with pytest.raises(
-        ds.errors.ColumnError, match="target names unknown column 'yy'; there is 'y'"
-    ):
-        ds.anytime_sequence(frame, "yy", gram="lazy")
-
-
-def test_a_gram_is_no_wide_table():
-    gram = ds.gram(pl.DataFrame({"x": [1.0, 2.0, 4.0], "y": [1.0, 2.0, 2.5]}))
-    with pytest.raises(
-        ds.errors.ArgumentError, match="gram is 'lazy'; source is a whole Gram: leave gram out"
-    ):
-        ds.anytime_sequence(gram, "y", gram="lazy")
-    with pytest.raises(ds.errors.ArgumentError, match="it must be one column here"):
-        ds.anytime_sequence(pl.DataFrame({"x": [1.0], "y": [1.0]}), ["y"], gram="lazy")
 
 
 @pytest.mark.slow
@@ -347,9 +287,7 @@ def test_a_group_of_a_hundred_thousand_columns_is_no_better_than_a_gram():
         {"y": [1.0, 2.0, 4.0], "x": np.ones((3, 20_000))},
         schema={"y": pl.Float64, "x": pl.Array(pl.Float64, 20_000)},
     )
-    with pytest.raises(
-        ds.errors.ArgumentError, match=r"group 'x' has 20000 columns.*fewer columns each"
-    ):
+    with pytest.raises(ArgumentError, match=r"group 'x' has 20000 columns.*fewer columns each"):
         ds.anytime_sequence(table, "y", gram="lazy")
 
 
@@ -402,5 +340,5 @@ def test_an_interrupt_gives_the_sequence_so_far(engine):
 def test_rows_that_chose_of_more_groups_than_were_taken_chose():
     p = random_problem(np.random.default_rng(3))
     wide = ds.anytime_sequence(p.table.frame, "y", p.names, max_groups=2, gram="lazy")
-    with pytest.warns(ds.errors.SelectionWarning):
+    with pytest.warns(SelectionWarning):
         wide.at().summary()

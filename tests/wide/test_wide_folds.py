@@ -7,9 +7,7 @@ import polars as pl
 import polars.testing
 import pyarrow as pa
 import pytest
-from conftest import OPENERS
 from scipy import sparse
-from wholes import ONE_SHOT
 
 import dbselect as ds
 from dbselect.linear import lazy_gram
@@ -113,14 +111,6 @@ def test_scores_with_indicators_far_from_zero_are_those_near_it(at):
     found = both(far, "anytime_sequence", rel=FAR_SUMS, **given)
     scores = ds.cross_validate(near, "y", "anytime_sequence", gram="full", **given).scores
     pl.testing.assert_frame_equal(found.scores, scores, rel_tol=1e-6)
-
-
-@pytest.mark.sample(4)
-@pytest.mark.parametrize(
-    "as_source", [kind for kind in OPENERS if kind not in ONE_SHOT], indirect=True
-)
-def test_every_engine_cuts_the_same_folds(as_source):
-    both(as_source(table(5)), "anytime_sequence", folds=3, key="day", weight="w", max_groups=4)
 
 
 @pytest.mark.slow

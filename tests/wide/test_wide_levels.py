@@ -176,29 +176,6 @@ def test_foba_gives_groups_back_as_on_the_whole_gram(monkeypatch, options):
     assert "remove" in found.steps["action"]
 
 
-def test_foba_gives_levels_back_that_others_make_needless(monkeypatch):
-    table, rng = problem(6), np.random.default_rng(6)
-    ages = table.select(pl.col("age").rank("dense")).to_series().to_numpy()
-    parts = rng.normal(size=(2, USERS))[:, ages.astype(int) - 1]
-    table = table.with_columns(a=parts[0], b=parts[1], y=parts.sum(axis=0) + rng.normal(size=ROWS))
-    groups = {"a": ["a"], "b": ["b"], **USER}
-    found, full = whole(
-        monkeypatch,
-        lambda: ds.foba(
-            table, "y", groups, {"a": 9.0, "b": 9.0, "user": 1.0},
-            epsilon=1e-3, nu=0.9, gram="lazy", always=["user"],
-        ),
-    )  # fmt: skip
-    assert_same(found, full)
-    state, whole_state = (one._state() for one in (found, full))
-    for group in (0, 1, 2)[: len(found.groups.names)]:
-        state.add(group)
-        whole_state.add(group)
-    np.testing.assert_allclose(state.losses(), whole_state.losses(), atol=1e-9)
-    for group in range(len(found.groups.names)):
-        assert state.copy().remove(group) == pytest.approx(whole_state.copy().remove(group))
-
-
 def test_dash_takes_levels_as_on_the_whole_gram(monkeypatch):
     table = problem(7)
     found, full = whole(
@@ -231,23 +208,6 @@ def test_folds_are_scored_as_on_the_whole_gram(monkeypatch, method, weight):
     found, full = whole(monkeypatch, scores)
     np.testing.assert_allclose(found["mse"].to_numpy(), full["mse"].to_numpy(), rtol=1e-9)
     assert found["columns"].equals(full["columns"])
-
-
-def test_what_is_left_of_the_target_is_what_it_varies_within_levels():
-    """Frisch, Waugh, Lovell: the coefficients beside levels are those of demeaned columns."""
-    table = problem(9)
-    seq = ds.anytime_sequence(
-        table, "y", {**OTHERS, **USER}, always=["user", *NUMBERS], max_groups=7, gram="lazy"
-    )
-    demeaned = table.select(pl.col("y", *NUMBERS) - pl.col("y", *NUMBERS).mean().over("user"))
-    X, y = demeaned.select(NUMBERS).to_numpy(), demeaned["y"].to_numpy()
-    coef, left, *_ = np.linalg.lstsq(X, y, rcond=None)
-    model = seq.at()
-    assert [model.coefficients[name] for name in NUMBERS] == pytest.approx(coef)
-    total = ((table["y"] - table["y"].mean()) ** 2).sum()
-    assert model.r2 == pytest.approx(1 - left[0] / total)
-    each = 1 - (demeaned["y"] ** 2).sum() / total
-    assert seq.r2[1] == pytest.approx(each)
 
 
 @pytest.mark.parametrize("weight", [None, "w"])
@@ -383,19 +343,6 @@ def test_a_level_of_no_usable_row_is_one_that_the_fit_has_not_seen():
         assert given.project(model.sql()).fetchall() == [(None,)]
         with pytest.raises(ds.errors.DataError, match="level 'u3', which the fit has not seen"):
             model.predict(rows, handle_unknown="error")
-
-
-def test_texts_may_stand_in_a_struct():
-    table = problem(21)
-    nested = table.select("y", *NUMBERS, s=pl.struct("user", "age", k=pl.col("w") > 1))
-    found = ds.anytime_sequence(
-        nested, "y", {"user": ["s.user"], "age": ["s.age"], "k": ["s.k"], "x0": ["x0"]}, gram="lazy"
-    )
-    flat = table.with_columns(k=pl.col("w") > 1)
-    groups = {"user": ["user"], "age": ["age"], "k": ["k"], "x0": ["x0"]}
-    expected = ds.anytime_sequence(flat, "y", groups, gram="lazy")
-    np.testing.assert_allclose(found.r2, expected.r2)
-    np.testing.assert_allclose(found.predict(nested), expected.predict(flat))
 
 
 @pytest.mark.parametrize("always", [["user"], ["meter", "user"]])

@@ -106,10 +106,3 @@ def test_products_are_cross_validated_as_from_the_whole_gram():
         for gram in ("lazy", "full")
     )
     np.testing.assert_allclose(wide.scores["mse"], full.scores["mse"], rtol=1e-9)
-
-
-def test_greedy_takes_groups_that_share_columns():
-    groups = {"a": ["x0", "x1"], "b": ["x1", "x2", "x3"], "d": ["x5", "x0"], "g": ["x7", "x8"]}
-    chosen = [ds.greedy(TABLE, "y", groups, k=3, gram=gram) for gram in ("lazy", "full")]
-    assert chosen[0].groups == chosen[1].groups
-    assert chosen[0].model.coefficients == pytest.approx(chosen[1].model.coefficients)

@@ -8,6 +8,7 @@ import pyarrow.dataset as pads
 import pytest
 
 import dbselect as ds
+from dbselect.errors import SourceError
 from dbselect.sources.open import open_table
 
 GROUPS = {"A": ["a"], "B": ["b"]}
@@ -53,14 +54,12 @@ def test_a_file_that_is_written_over_is_told(kind, path):
     batches = OPENED[kind](path).batches(["a"])
     next(batches)
     write_over(path)
-    with pytest.raises(
-        ds.errors.SourceError, match=r"table\.parquet' was written over while it was read"
-    ):
+    with pytest.raises(SourceError, match=r"table\.parquet' was written over while it was read"):
         list(batches)
 
 
 def test_a_scan_tells_it_as_well(path):
-    with pytest.raises(ds.errors.SourceError, match="was written over while it was read"):
+    with pytest.raises(SourceError, match="was written over while it was read"):
         OPENED["file"](path).scan(["a"], lambda _: write_over(path))
 
 
@@ -72,14 +71,12 @@ def test_a_file_that_another_replaces_is_read_to_its_end(kind, path):
     replace(path)
     found.extend(batches)
     assert pl.concat([pl.DataFrame(one) for one in found])["a"].equals(table(0)["a"])
-    with pytest.raises(
-        ds.errors.SourceError, match=r"table\.parquet' has changed since it was opened"
-    ):
+    with pytest.raises(SourceError, match=r"table\.parquet' has changed since it was opened"):
         next(read.batches(["a"]))
 
 
 def test_passes_are_of_one_file(path):
-    with pytest.raises(ds.errors.SourceError, match="has changed since it was opened"):
+    with pytest.raises(SourceError, match="has changed since it was opened"):
         ds.anytime_sequence(
             str(path), "y", GROUPS, family="binomial", callback=lambda _: replace(path)
         )
@@ -91,7 +88,7 @@ def test_other_files_of_the_folder_may_come_and_go(path):
 
 
 def test_a_file_that_is_cut_while_it_is_read_is_told(path):
-    with pytest.raises(ds.errors.SourceError, match="written over"):
+    with pytest.raises(SourceError, match="written over"):
         OPENED["file"](path).scan(["a"], lambda _: path.write_bytes(b"PAR1"))
 
 

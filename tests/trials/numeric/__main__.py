@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 FOLDER = Path(__file__).parent
-sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
+sys.path[:0] = map(str, (FOLDER, FOLDER.parent, FOLDER.parents[1] / "glm"))
 
 import drawing  # noqa: E402
 

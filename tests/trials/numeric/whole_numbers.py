@@ -1,6 +1,5 @@
 """Fits on whole numbers, decimals and timestamps of many digits, against exact rationals."""
 
-import datetime as dt
 import random
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -22,7 +21,6 @@ TYPES: list[tuple[pl.DataType, int, int]] = [
     (pl.Decimal(38, 0), 10**27, 0), (pl.Decimal(38, 6), 10**27, 6), (pl.Decimal(18, 2), 10**17, 2),
     (pl.Datetime("us"), 2**52, 6), (pl.Datetime("ns"), 2**61, 9), (pl.Float64(), 2**53, 0),
 ]  # fmt: skip
-EPOCH = dt.datetime(1970, 1, 1)
 
 
 def case(draw: random.Random) -> None:
