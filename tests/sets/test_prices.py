@@ -15,6 +15,8 @@ import dbselect as ds
 
 #: What sets may differ by and still be ties, and what the reference rounds by.
 TIE = 2e-10
+#: Gains that are nearer than this may be ordered either way.
+NEAR = 1e-9
 
 
 def random_terms(rng: np.random.Generator, problem: Problem) -> Terms:
