@@ -3,6 +3,7 @@
 import itertools
 from dataclasses import replace
 
+import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -393,3 +394,18 @@ def test_what_a_purchase_is_worth_is_that_of_a_set_that_may_be_bought():
         found = predictor.predict({}, accept_above=above, worth=worth)["next_value"] or 0.0
         # Greedy chains may miss the best set by little, and never promise more.
         assert 0.9 * max(nets) - 1e-9 <= found <= max(nets) + 1e-9
+
+
+def test_a_row_of_sql_gives_a_set_up_and_a_limit_by_place():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(rng.normal(size=(40, 4)), schema=list("abcy"))
+    told = {"shared": {"s": (2.0, ["a", "b"])}, "limits": {"ms": ({"a": 1, "b": 3}, 3, "sum")}}
+    with ds.connect() as con:
+        ((found,),) = con.sql("""SELECT [x."group" FOR x IN dbselect.anytime_sequence(
+            dbselect.gram(f), 'y', shared := {'s': (2, ['a', 'b'])},
+            limits := {'ms': ({'a': 1, 'b': 3}, 3, 'sum')})] FROM frame f""").fetchall()
+        for wrong in ("(2, ['a'], 1)", "('a', 2)", "(2, )"):
+            with pytest.raises(duckdb.Error, match=r"shared of 's' is|syntax error"):
+                con.sql(f"""SELECT dbselect.anytime_sequence(dbselect.gram(f), 'y',
+                    shared := {{'s': {wrong}}}) FROM frame f""").fetchall()
+    assert found == ds.anytime_sequence(frame, "y", **told).steps["group"].to_list()

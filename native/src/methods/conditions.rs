@@ -53,11 +53,14 @@ fn wrong(field: &str, name: &str, value: &Value, allowed: &str) -> Error {
     Error::argument(format!("{field} of '{name}' is {value}; it must {allowed}"))
 }
 
-/// The parts of a value by name, or by place.
+/// The parts of a value by name, or by place; those of a row of SQL, `(1, ['a'])`, have no names.
 fn part<'v>(value: &'v Value, name: &str, place: usize) -> Option<&'v Value> {
     match value {
         Value::Map(entries) => {
-            entries.iter().find(|(other, _)| other == name).map(|(_, value)| value)
+            let is = |(at, (other, _)): &(usize, &(String, Value))| {
+                other == name || other.is_empty() && *at == place
+            };
+            entries.iter().enumerate().find(is).map(|(_, (_, value))| value)
         }
         other => other.items().and_then(|items| items.get(place)),
     }
@@ -66,7 +69,10 @@ fn part<'v>(value: &'v Value, name: &str, place: usize) -> Option<&'v Value> {
 /// Whether a value has no other parts than some.
 fn has_only(value: &Value, known: &[&str]) -> bool {
     match value {
-        Value::Map(entries) => entries.iter().all(|(name, _)| known.contains(&&name[..])),
+        Value::Map(entries) if entries.len() > known.len() => false,
+        Value::Map(entries) => {
+            entries.iter().all(|(name, _)| name.is_empty() || known.contains(&&name[..]))
+        }
         other => other.items().is_some_and(|items| items.len() <= known.len()),
     }
 }
