@@ -95,14 +95,13 @@ pub fn fault(
         return Some(Fault::Wide(j, weight));
     }
     let constant = |j: usize| weight.sqrt() * (CONSTANT_ROUNDING * mean[j]).abs();
-    let size = |j: usize| variance(j).sqrt().max(constant(j));
+    let sizes: Vec<f64> = (0..mean.len()).map(|j| variance(j).sqrt().max(constant(j))).collect();
     let least = LEAST_SQUARE * rows as f64;
     let is_small = |&j: &usize| variance(j) < least;
     let varies = |j: &usize| variance(*j) > 0.0 && variance(*j).sqrt() > constant(*j);
     for i in 0..mean.len() {
-        let own = size(i);
         for j in 0..i {
-            let most = own * size(j);
+            let most = sizes[i] * sizes[j];
             let product = comoment(i, j);
             if product.abs() > most + ROUNDING * most {
                 // What has no square left may well have a product.

@@ -101,16 +101,22 @@ fn whiten(c: &mut [f64], width: usize, start: usize, root: &[f64], size: usize) 
         c[start..].iter_mut().step_by(width).for_each(|x| *x *= root);
         return;
     }
-    let combined = |at: &dyn Fn(usize) -> f64, k: usize| -> f64 {
-        (0..size).map(|i| at(i) * root[i * size + k]).sum()
-    };
-    for other in 0..width {
-        let row: Vec<f64> = (0..size).map(|i| c[other * width + start + i]).collect();
-        (0..size).for_each(|k| c[other * width + start + k] = combined(&|i| row[i], k));
+    let mut own = Vec::with_capacity(size);
+    for row in c.chunks_exact_mut(width) {
+        own.clear();
+        own.extend_from_slice(&row[start..start + size]);
+        for (k, x) in row[start..start + size].iter_mut().enumerate() {
+            *x = own.iter().enumerate().map(|(i, x)| x * root[i * size + k]).sum();
+        }
     }
-    for other in 0..width {
-        let column: Vec<f64> = (0..size).map(|i| c[(start + i) * width + other]).collect();
-        (0..size).for_each(|k| c[(start + k) * width + other] = combined(&|i| column[i], k));
+    let rows = &mut c[start * width..][..size * width];
+    let own = rows.to_vec();
+    for (k, row) in rows.chunks_exact_mut(width).enumerate() {
+        row.fill(0.0);
+        for (i, own) in own.chunks_exact(width).enumerate() {
+            let share = root[i * size + k];
+            row.iter_mut().zip(own).for_each(|(x, own)| *x += own * share);
+        }
     }
 }
 

@@ -33,6 +33,8 @@ const LARGE: f64 = 1e9;
 /// No type of whole numbers or decimals varies by so small a share of its mean, however much is
 /// known of that: an intercept would overflow.
 const LEAST_SHARE: f64 = 1e-90;
+/// Rows and columns of a square of correlations that are computed together.
+const SQUARE: usize = 32;
 /// What else a target without a square may be, where its mean has none either.
 const UNDERFLOW: &str = ", or so small that its squares, times the weights, underflow; multiply it, \
                          or all weights (which leaves the fit as it is), by a power of ten";
@@ -377,13 +379,19 @@ impl Linear {
         let inverses: Vec<f64> = self.spread.iter().zip(&self.constant).map(of_column).collect();
         let width = at.len();
         self.correlations.resize(width * width, 0.0);
-        for (i, &a) in at.iter().enumerate() {
-            let own = inverses[i];
-            for (j, &b) in at[..i].iter().enumerate() {
-                let entry = gram.comoment(a, b) * inverses[j] * own;
-                self.correlations[i * width + j] = entry;
-                self.correlations[j * width + i] = entry;
+        // In squares, whose transposes stay in the first cache.
+        for (top, left) in
+            (0..width).step_by(SQUARE).flat_map(|i| (0..=i).step_by(SQUARE).map(move |j| (i, j)))
+        {
+            for i in top..(top + SQUARE).min(width) {
+                for j in left..(left + SQUARE).min(i) {
+                    let entry = gram.comoment(at[i], at[j]) * inverses[j] * inverses[i];
+                    self.correlations[i * width + j] = entry;
+                    self.correlations[j * width + i] = entry;
+                }
             }
+        }
+        for (i, (&a, own)) in at.iter().zip(&inverses).enumerate() {
             self.correlations[i * width + i] = f64::from(!self.constant[i]);
             self.target.push(gram.comoment(a, target) * own / (self.target_spread * root));
         }

@@ -217,6 +217,9 @@ impl<'p> State<'p> {
         own.u.clear();
         own.z.clear();
         own.m.clear();
+        // No row is copied when another comes; what is never written takes address space alone.
+        own.u.reserve(problem.correlations.len());
+        own.m.reserve(problem.correlations.len());
         own.inverse.clear();
         own.waiting.clear();
         own.waiting.resize(size, true);

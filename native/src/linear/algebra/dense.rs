@@ -37,6 +37,7 @@ pub fn subtract(x: &mut [f64], rows: &[f64], width: usize, share: impl Fn(usize)
 }
 
 /// Sum of products of two stretches of equal length.
+#[inline(always)]
 pub fn dot(a: &[f64], b: &[f64]) -> f64 {
     // Four sums, so that one need not wait for the other.
     let mut sums = [0.0; 4];

@@ -4,11 +4,13 @@
 //! Loan (2013), Matrix Computations, sections 8.3.1 and 8.4.1.
 
 use super::dense::dot;
+use crate::kernel::simd::vectorised;
 
 /// Halvings of an interval that holds all eigenvalues: more than doubles have digits.
 const HALVINGS: usize = 64;
 
-/// Bounds of the least and the largest eigenvalue, tight to rounding; `matrix` is overwritten.
+/// Bounds of the least and the largest eigenvalue, tight to rounding; `matrix`, of which the lower
+/// triangle is read, is overwritten.
 pub fn extremes(matrix: &mut [f64], size: usize) -> (f64, f64) {
     let (diagonal, beside) = tridiagonal(matrix, size);
     // Gershgorin's circles.
@@ -44,42 +46,43 @@ fn count_below(diagonal: &[f64], beside: &[f64], x: f64) -> usize {
     count
 }
 
-/// Reduce a symmetric matrix, both triangles of it, to its diagonal and what stands beside that,
-/// 0 first.
-fn tridiagonal(matrix: &mut [f64], size: usize) -> (Vec<f64>, Vec<f64>) {
-    let (mut diagonal, mut beside) = (Vec::with_capacity(size), vec![0.0]);
-    let (mut v, mut p) = (Vec::new(), Vec::new());
-    for k in 0..size {
-        diagonal.push(matrix[k * size + k]);
-        if k + 1 == size {
-            break;
-        }
-        v.clear();
-        v.extend_from_slice(&matrix[k * size + k + 1..(k + 1) * size]);
-        let length = dot(&v, &v).sqrt();
-        let head = -length.copysign(v[0]);
-        beside.push(head);
-        if dot(&v[1..], &v[1..]) == 0.0 {
-            // It is tridiagonal here; the sign of what stands beside does not matter.
-            continue;
-        }
-        v[0] -= head;
-        let square = dot(&v, &v);
-        // A - v w' - w v', with w = 2 / v'v (A v - v (v'A v) / v'v).
-        p.clear();
-        p.extend((k + 1..size).map(|i| dot(&matrix[i * size + k + 1..(i + 1) * size], &v)));
-        let share = dot(&p, &v) / square;
-        let w = p.iter().zip(&v).map(|(p, v)| 2.0 / square * (p - share * v));
-        p = w.collect();
-        for i in k + 1..size {
-            let (own_v, own_w) = (v[i - k - 1], p[i - k - 1]);
-            let row = &mut matrix[i * size + k + 1..(i + 1) * size];
-            for ((x, v), w) in row.iter_mut().zip(&v).zip(&p) {
-                *x -= own_v * w + own_w * v;
+vectorised! {
+    /// Reduce a symmetric matrix, of which the lower triangle is read, to its diagonal and what
+    /// stands beside that, 0 first; from the last row up.
+    fn tridiagonal(matrix: &mut [f64], size: usize) -> (Vec<f64>, Vec<f64>) {
+        let (mut diagonal, mut beside, mut w) = (Vec::with_capacity(size), vec![0.0], Vec::new());
+        for k in (0..size).rev() {
+            let (above, row) = matrix.split_at_mut(k * size);
+            let v = &mut row[..=k];
+            diagonal.push(v[k]);
+            let Some((last, rest)) = v[..k].split_last_mut() else { break };
+            let left = dot(rest, rest);
+            let head = -(left + *last * *last).sqrt().copysign(*last);
+            beside.push(head);
+            if left == 0.0 {
+                // It is tridiagonal here; the sign of what stands beside does not matter.
+                continue;
+            }
+            *last -= head;
+            // A - v w' - w v', with w = 2 / v'v (A v - v (v'A v) / v'v).
+            let v = &v[..k];
+            let square = dot(v, v);
+            w.clear();
+            for (i, row) in above.chunks_exact(size).enumerate() {
+                w.iter_mut().zip(row).for_each(|(w, x)| *w += v[i] * x);
+                w.push(dot(&row[..=i], &v[..=i]));
+            }
+            let share = dot(&w, v) / square;
+            w.iter_mut().zip(v).for_each(|(w, v)| *w = 2.0 / square * (*w - share * v));
+            for (i, row) in above.chunks_exact_mut(size).enumerate() {
+                let (own_v, own_w) = (v[i], w[i]);
+                for ((x, v), w) in row[..=i].iter_mut().zip(v).zip(&w) {
+                    *x -= own_v * w + own_w * v;
+                }
             }
         }
+        (diagonal, beside)
     }
-    (diagonal, beside)
 }
 
 #[cfg(test)]

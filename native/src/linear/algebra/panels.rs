@@ -1,10 +1,11 @@
 //! Combinations of rows, taken from several rows at once: what wide searches spend their time on.
 //!
 //! A row that is read serves every row that it is taken from. Blocks of rows are packed, so that
-//! they stay in the first cache, and a tile of four rows by eight doubles stays in registers
+//! they stay in the first cache, and a tile of five rows by eight doubles stays in registers
 //! from the first row of a block to the last.
 
 use std::ops::Range;
+use std::slice::Chunks;
 
 use super::dense::{subtract, subtract_combination};
 use super::tile::{LANES, TILE, subtract_tile};
@@ -81,10 +82,14 @@ vectorised! {
 
 /// Products of doubles below which a second thread gains nothing: half a millisecond.
 const WORTH_THREADS: usize = 4_000_000;
-/// Columns of a part, so that its rows stay in a second cache and every core gets some.
-const PART: usize = 256;
+/// Stretches of a part, so that its rows stay in a second cache and every core gets some.
+const PART: usize = 32;
+/// Rows of a block that is read where it lies: a line of each stays in the first cache while all
+/// sums of a stretch take from it, and a processor reads ahead in no more rows at once.
+const READ_AT_ONCE: usize = 16;
 
-/// As `subtract_columns`, at some columns of all rows alone: on all cores where that is worth it.
+/// As `subtract_columns`, at some columns of all rows, in ascending order, and it may be at columns
+/// beside these: on all cores where that is worth it.
 pub fn subtract_columns_at(
     x: &mut [f64],
     rows: &[f64],
@@ -92,26 +97,24 @@ pub fn subtract_columns_at(
     columns: &[usize],
     at: &[usize],
 ) {
+    if width < LANES {
+        return subtract_columns(x, rows, width, columns);
+    }
     let shares = gathered(rows, width, columns);
-    let answer = |at: &[usize]| {
-        let mut own = gathered(x, width, at);
-        take_at(&mut own, rows, width, &shares, at);
-        own
-    };
-    let parts = at.chunks(PART);
-    let found: Vec<Vec<f64>> = match shares.len() * at.len() < WORTH_THREADS {
-        true => parts.clone().map(answer).collect(),
-        false => of_each(parts.clone().collect(), answer),
-    };
-    parts.zip(found).for_each(|(at, own)| scatter(x, width, at, &own));
+    let mut starts: Vec<usize> = at.iter().map(|j| stretch_of(*j, width)).collect();
+    starts.dedup();
+    subtract_stretches(x, rows, width, &shares, &starts, |_| 0);
 }
+
+/// Doubles of a part of one row.
+const WIDE_PART: usize = 1024;
 
 /// As `subtract_combination`, on all cores where that is worth it.
 pub fn subtract_wide_combination(x: &mut [f64], rows: &[f64], width: usize, shares: &[f64]) {
     if x.len() * shares.len() < WORTH_THREADS {
         return subtract_combination(x, rows, width, shares);
     }
-    let parts = x.chunks_mut(4 * PART).zip((0..).step_by(4 * PART)).collect();
+    let parts = x.chunks_mut(WIDE_PART).zip((0..).step_by(WIDE_PART)).collect();
     of_each(parts, |(x, from): (&mut [f64], usize)| {
         subtract_combination(x, &rows[from..], width, shares);
     });
@@ -126,19 +129,13 @@ pub fn subtract_wide_triangle(
     columns: &[usize],
 ) {
     let (count, size) = (rows.len() / width, x.len() / width);
-    if size < TILE || size * count * count / 2 < WORTH_THREADS {
+    if width < LANES || size < TILE || size * count * count / 2 < WORTH_THREADS {
         return subtract_triangle(x, rows, width, shares, columns);
     }
     let packed = gathered(&shares[..count * width], width, columns);
-    let parts = (0..count).step_by(PART).map(|from| from..(from + PART).min(count)).collect();
-    let found = of_each(parts, |part: Range<usize>| {
-        let at: Vec<usize> = part.clone().collect();
-        let mut own = gathered(x, width, &at);
-        // Rows before the part have nothing in it.
-        take_at(&mut own, &rows[part.start * width..], width, &packed[part.start * size..], &at);
-        (at, own)
-    });
-    found.into_iter().for_each(|(at, own)| scatter(x, width, &at, &own));
+    let starts: Vec<usize> = (0..count).step_by(LANES).map(|j| stretch_of(j, width)).collect();
+    // Rows before a stretch have nothing in it.
+    subtract_stretches(x, rows, width, &packed, &starts, |at| at);
 }
 
 /// Some columns of rows, row by row.
@@ -146,27 +143,75 @@ fn gathered(rows: &[f64], width: usize, columns: &[usize]) -> Vec<f64> {
     rows.chunks_exact(width).flat_map(|row| columns.iter().map(move |&j| row[j])).collect()
 }
 
-/// Write some columns of rows back.
-fn scatter(x: &mut [f64], width: usize, at: &[usize], own: &[f64]) {
-    for (row, own) in x.chunks_exact_mut(width).zip(own.chunks_exact(at.len())) {
-        at.iter().zip(own).for_each(|(&j, value)| row[j] = *value);
+/// Where the stretch of a column begins; the last one may share columns with that before it.
+fn stretch_of(column: usize, width: usize) -> usize {
+    (column - column % LANES).min(width - LANES)
+}
+
+/// Take combinations of rows from others at the stretches that begin at some columns, those of a
+/// stretch from its first row on; `shares` has a share for each of the others, row by row.
+fn subtract_stretches(
+    x: &mut [f64],
+    rows: &[f64],
+    width: usize,
+    shares: &[f64],
+    starts: &[usize],
+    first: impl Fn(usize) -> usize + Sync,
+) {
+    let size = x.len() / width;
+    let mut sums = vec![[0.0; LANES]; size * starts.len()];
+    let before = &*x;
+    let answer = |(sums, starts): (&mut [[f64; LANES]], &[usize])| {
+        for (sums, &at) in sums.chunks_mut(size).zip(starts) {
+            let own = sums.iter_mut().zip(before.chunks_exact(width));
+            own.for_each(|(sums, row)| sums.copy_from_slice(&row[at..at + LANES]));
+        }
+        let first = first(starts[0]);
+        take_at(sums, &rows[first * width..], width, &shares[first * size..], starts);
+    };
+    let parts = sums.chunks_mut(PART * size).zip(starts.chunks(PART));
+    match shares.len() * starts.len() * LANES < WORTH_THREADS {
+        true => parts.for_each(answer),
+        false => _ = of_each(parts.collect(), answer),
+    }
+    for (sums, &at) in sums.chunks(size).zip(starts) {
+        let own = x.chunks_exact_mut(width).zip(sums);
+        own.for_each(|(row, sums)| row[at..at + LANES].copy_from_slice(sums));
     }
 }
 
-vectorised! {
-    /// Take combinations of rows at some columns from rows that have these columns alone.
-    fn take_at(x: &mut [f64], rows: &[f64], width: usize, shares: &[f64], at: &[usize]) {
-        let size = x.len() / at.len().max(1);
-        // All columns of a row at once: what lies beside them comes from memory with them.
-        let mut memory = vec![[0.0; LANES]; ROWS * at.len().div_ceil(LANES)];
-        let mut packed = Packed { stretches: &mut memory, count: 0 };
-        for (rows, first) in rows.chunks(ROWS * width).zip((0..).step_by(ROWS)) {
-            packed.gather(rows, width, at);
-            for (x, i) in x.chunks_mut(TILE * at.len()).zip((0..).step_by(TILE)) {
-                let share = |k: usize, row: usize| shares[(first + k) * size + i + row];
-                packed.take(x, at.len(), 0..at.len(), share);
+/// Take combinations of rows, at some stretches of these, from the sums of each of them.
+fn take_at(
+    sums: &mut [[f64; LANES]],
+    rows: &[f64],
+    width: usize,
+    shares: &[f64],
+    starts: &[usize],
+) {
+    let size = sums.len() / starts.len();
+    let blocks = rows.chunks(READ_AT_ONCE * width).zip(shares.chunks(READ_AT_ONCE * size));
+    for (rows, shares) in blocks {
+        for (sums, &at) in sums.chunks_mut(size).zip(starts) {
+            for (sums, from) in sums.chunks_mut(TILE).zip((0..).step_by(TILE)) {
+                let (rows, shares) = (rows[at..].chunks(width), shares[from..].chunks(size));
+                match sums.len() {
+                    1 => take_tile::<1>(sums, rows, shares),
+                    2 => take_tile::<2>(sums, rows, shares),
+                    3 => take_tile::<3>(sums, rows, shares),
+                    4 => take_tile::<4>(sums, rows, shares),
+                    _ => take_tile::<TILE>(sums, rows, shares),
+                }
             }
         }
+    }
+}
+
+/// Take a combination of what begins the rows from N sums, with what begins the shares.
+#[inline(always)]
+fn take_tile<const N: usize>(sums: &mut [[f64; LANES]], rows: Chunks<f64>, shares: Chunks<f64>) {
+    let (rows, shares) = (rows.filter_map(|row| row.first_chunk()), shares);
+    if let Some(sums) = sums.first_chunk_mut() {
+        subtract_tile::<N>(sums, rows.zip(shares.filter_map(|share| share.first_chunk())));
     }
 }
 
@@ -227,24 +272,6 @@ impl Packed<'_> {
         }
     }
 
-    /// Copy some columns of some rows, the columns in ascending order.
-    #[inline(always)]
-    fn gather(&mut self, rows: &[f64], width: usize, at: &[usize]) {
-        self.count = rows.len() / width;
-        for (k, row) in rows.chunks_exact(width).enumerate() {
-            let own = self.stretches[k..].iter_mut().step_by(self.count);
-            for (stretch, at) in own.zip(at.chunks(LANES)) {
-                match *at {
-                    // Columns side by side are most, and much faster to copy.
-                    [j, .., last] if at.len() == LANES && last - j == LANES - 1 => {
-                        stretch.copy_from_slice(&row[j..=last]);
-                    }
-                    _ => stretch.iter_mut().zip(at).for_each(|(x, &j)| *x = row[j]),
-                }
-            }
-        }
-    }
-
     /// Take a combination of the rows from the same part of each of up to `TILE` others.
     #[inline(always)]
     fn take(
@@ -258,6 +285,7 @@ impl Packed<'_> {
             1 => self.take_from::<1>(x, width, part, share),
             2 => self.take_from::<2>(x, width, part, share),
             3 => self.take_from::<3>(x, width, part, share),
+            4 => self.take_from::<4>(x, width, part, share),
             _ => self.take_from::<TILE>(x, width, part, share),
         }
     }
@@ -281,7 +309,7 @@ impl Packed<'_> {
             for (row, sums) in sums.iter_mut().enumerate() {
                 sums[..end - at].copy_from_slice(&x[row * width + at..row * width + end]);
             }
-            subtract_tile(&mut sums, rows, &shares[..self.count]);
+            subtract_tile(&mut sums, rows.iter().zip(&shares[..self.count]));
             for (row, sums) in sums.iter().enumerate() {
                 x[row * width + at..row * width + end].copy_from_slice(&sums[..end - at]);
             }
@@ -344,9 +372,8 @@ mod tests {
             let first: Vec<usize> = (1..=size).collect();
             subtract_columns_at(&mut some, &rows, width, &first, &columns);
             for (at, some) in some.iter().enumerate() {
-                let is_there = columns.contains(&(at % width));
-                let expected = if is_there { all[at] } else { x[at] };
-                assert!((some - expected).abs() < 1e-13 * count as f64);
+                let is = |expected: f64| (some - expected).abs() < 1e-13 * count as f64;
+                assert!(is(all[at]) || !columns.contains(&(at % width)) && is(x[at]));
             }
             let shares: Vec<f64> = rows.iter().take(count).copied().collect();
             let (mut own, mut parts) = (x[..width].to_vec(), x[..width].to_vec());

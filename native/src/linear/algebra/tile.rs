@@ -5,35 +5,35 @@
 
 /// Doubles of a tile side by side: two AVX2 registers, or one of AVX-512.
 pub const LANES: usize = 8;
-/// Rows of a tile: its sums fill eight of the sixteen AVX2 registers.
-pub const TILE: usize = 4;
+/// Rows of a tile: its sums fill ten of the sixteen AVX2 registers, and none waits for another.
+pub const TILE: usize = 5;
 
-/// Take from N rows of sums a combination of others: `sums_i -= sum_k shares[k][i] rows[k]`.
-pub fn subtract_tile<const N: usize>(
+/// Take from N rows of sums a combination of others: `sums_i -= sum_k shares_k[i] row_k`, of
+/// terms of a row and its shares.
+#[inline(always)]
+pub fn subtract_tile<'t, const N: usize>(
     sums: &mut [[f64; LANES]; N],
-    rows: &[[f64; LANES]],
-    shares: &[[f64; N]],
+    terms: impl Iterator<Item = (&'t [f64; LANES], &'t [f64; N])>,
 ) {
     #[cfg(target_arch = "x86_64")]
     {
         if std::is_x86_feature_detected!("avx512f") {
             // SAFETY: avx512f was detected.
-            return unsafe { x86::in_512_bits(sums, rows, shares) };
+            return unsafe { x86::in_512_bits(sums, terms) };
         }
         if std::is_x86_feature_detected!("avx") {
             // SAFETY: avx was detected.
-            return unsafe { x86::in_256_bits(sums, rows, shares) };
+            return unsafe { x86::in_256_bits(sums, terms) };
         }
     }
-    portable(sums, rows, shares);
+    portable(sums, terms);
 }
 
-fn portable<const N: usize>(
+fn portable<'t, const N: usize>(
     sums: &mut [[f64; LANES]; N],
-    rows: &[[f64; LANES]],
-    shares: &[[f64; N]],
+    terms: impl Iterator<Item = (&'t [f64; LANES], &'t [f64; N])>,
 ) {
-    for (row, shares) in rows.iter().zip(shares) {
+    for (row, shares) in terms {
         for (sums, share) in sums.iter_mut().zip(shares) {
             sums.iter_mut().zip(row).for_each(|(sum, x)| *sum -= share * x);
         }
@@ -46,17 +46,16 @@ mod x86 {
     use std::arch::x86_64::*;
 
     #[target_feature(enable = "avx512f")]
-    pub fn in_512_bits<const N: usize>(
+    pub fn in_512_bits<'t, const N: usize>(
         sums: &mut [[f64; LANES]; N],
-        rows: &[[f64; LANES]],
-        shares: &[[f64; N]],
+        terms: impl Iterator<Item = (&'t [f64; LANES], &'t [f64; N])>,
     ) {
         let mut wide = [_mm512_setzero_pd(); N];
         for i in 0..N {
             // SAFETY: eight doubles.
             wide[i] = unsafe { _mm512_loadu_pd(sums[i].as_ptr()) };
         }
-        for (row, shares) in rows.iter().zip(shares) {
+        for (row, shares) in terms {
             // SAFETY: eight doubles.
             let row = unsafe { _mm512_loadu_pd(row.as_ptr()) };
             for i in 0..N {
@@ -71,10 +70,9 @@ mod x86 {
     }
 
     #[target_feature(enable = "avx")]
-    pub fn in_256_bits<const N: usize>(
+    pub fn in_256_bits<'t, const N: usize>(
         sums: &mut [[f64; LANES]; N],
-        rows: &[[f64; LANES]],
-        shares: &[[f64; N]],
+        terms: impl Iterator<Item = (&'t [f64; LANES], &'t [f64; N])>,
     ) {
         let mut wide = [[_mm256_setzero_pd(); 2]; N];
         for i in 0..N {
@@ -83,7 +81,7 @@ mod x86 {
                 *half = unsafe { _mm256_loadu_pd(x.as_ptr()) };
             }
         }
-        for (row, shares) in rows.iter().zip(shares) {
+        for (row, shares) in terms {
             // SAFETY: eight doubles, four and four.
             let row =
                 unsafe { [_mm256_loadu_pd(row.as_ptr()), _mm256_loadu_pd(row[4..].as_ptr())] };
@@ -116,15 +114,15 @@ mod tests {
         let shares: Vec<[f64; TILE]> = (0..33).map(|_| *eight().first_chunk().unwrap()).collect();
         let sums: [[f64; LANES]; TILE] = std::array::from_fn(|_| eight());
         let mut expected = sums;
-        portable(&mut expected, &rows, &shares);
+        portable(&mut expected, rows.iter().zip(&shares));
         let mut found = sums;
-        subtract_tile(&mut found, &rows, &shares);
+        subtract_tile(&mut found, rows.iter().zip(&shares));
         assert_eq!(found, expected);
         #[cfg(target_arch = "x86_64")]
         if std::is_x86_feature_detected!("avx") {
             let mut found = sums;
             // SAFETY: avx was detected.
-            unsafe { x86::in_256_bits(&mut found, &rows, &shares) };
+            unsafe { x86::in_256_bits(&mut found, rows.iter().zip(&shares)) };
             assert_eq!(found, expected);
         }
     }
