@@ -17,6 +17,7 @@ from tables import FOLDER, columns
 import dbselect as ds
 
 DAYS, ROWS, WIDTH = 365, 4_000, 50
+RECORDS = 250_000
 FIRST = date(2013, 1, 1)
 
 
@@ -97,4 +98,22 @@ def _of_rows(store: ds.GramStore) -> Iterator[Row]:
     yield Row(f"{what}: three changed days", redone, floor, "sum()", limit=0.6)
 
 
-PARTS = (refreshes,)
+def many() -> Iterator[Row]:
+    """Read and refresh a store of many records, beside DuckDB's merge of them."""
+    values = np.random.default_rng(0).standard_normal((3 * RECORDS, 2))
+    table = pl.DataFrame(values, ["x", "y"]).with_row_index("day").with_columns(pl.col("day") // 3)
+    with tempfile.TemporaryDirectory() as scratch:
+        store = ds.GramStore(Path(scratch) / "stats")
+        store.refresh(table, by="day")
+        records = f"'{scratch}/stats/*.parquet'"
+        engine = ds.connect()
+        merge, total, window, show, nothing = seconds(
+            lambda: engine.execute(f"SELECT gram_merge(gram) FROM {records}").fetchall(),
+            store.total, lambda: store.window(3, 3), store.show, lambda: store.refresh(table),
+        )  # fmt: skip
+    for what, took in (("the total", total), ("one day", window), ("show", show),
+                       ("nothing has changed", nothing)):  # fmt: skip
+        yield Row(f"{RECORDS:,} records: {what}", took, merge, "merge in DuckDB", limit=2 * merge)
+
+
+PARTS = (refreshes, many)

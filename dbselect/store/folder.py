@@ -78,9 +78,8 @@ class Records(ABC):
                 return Shelved(None, (0, {}, {}))
             try:
                 files = _files_of(self._content(_name_of(number)), self._shown)
-                frames = {
-                    name: self._frame(name, file.rows & rows, whole) for name, file in files.items()
-                }
+                frames = {name: self._frame(name, file, rows, whole=whole)
+                          for name, file in files.items()}  # fmt: skip
                 return Shelved(pl.concat(frames.values()), (number, files, frames))
             except FileNotFoundError:
                 continue
@@ -90,11 +89,13 @@ class Records(ABC):
                 raise SourceError(f"cannot read the store '{self._shown}': {error}") from error
         raise SourceError(f"the store '{self._shown}' lacks a file that its list {number} names")
 
-    def _frame(self, name: str, kept: pl.Expr, whole: bool = True) -> pl.DataFrame:
-        """Read the valid records of a file."""
-        rows = pl.scan_parquet(self._table(name), glob=False, hive_partitioning=False)
-        rows = rows if whole else rows.drop("gram")
-        return rows.filter(kept).collect(engine="in-memory")
+    def _frame(
+        self, name: str, file: "Valid", rows: pl.Expr = ALL, *, whole: bool = True
+    ) -> pl.DataFrame:
+        """Read valid records of a file."""
+        table = pl.scan_parquet(self._table(name), glob=False, hive_partitioning=False)
+        table = table if whole else table.drop("gram")
+        return table.filter(rows).collect(engine="in-memory").filter(file.rows)
 
     def read_at(self, when: datetime) -> Shelved:
         """Refuse: a step removes the files of those before it."""
@@ -133,7 +134,7 @@ class Records(ABC):
     def _taken(self, name: str, file: "Valid") -> pl.DataFrame:
         """Read the records of a file of the step before, which only later steps remove."""
         try:
-            return self._frame(name, file.rows)
+            return self._frame(name, file)
         except FileNotFoundError as error:
             raise was_first(self._shown) from error
 

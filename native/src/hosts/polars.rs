@@ -32,7 +32,7 @@ use crate::kernel::fold;
 use crate::kernel::gaps::Policy;
 use crate::kernel::threads::{in_pieces, of_each};
 use crate::record::arrow::{
-    Leaf, Place, UNSIGNED_128, chunk, leaf, leaves, mix_key, read_record, record_type,
+    Leaf, Place, Records, UNSIGNED_128, chunk, leaf, leaves, mix_key, read_record, record_type,
     write_records,
 };
 use crate::record::fills::impute;
@@ -254,8 +254,9 @@ fn merge(inputs: &[Input]) -> Result<StructArray, String> {
         let starts = (0..records.len()).step_by(RUN);
         runs.extend(starts.map(|start| (records, start..(start + RUN).min(records.len()))));
     }
-    let sum = |(records, rows): (&StructArray, Range<usize>)| {
-        total_of(rows.map(|row| read_record(records, row)))
+    let sum = |(array, rows): (&StructArray, Range<usize>)| {
+        let records = Records::of(array);
+        total_of(rows.map(|row| records.at(row)))
     };
     write_records(&mut [total_of(of_each(runs, sum))?])
 }

@@ -734,35 +734,56 @@ impl<'n> Numbers<'n> {
 
 /// Row `row` of an array of records; NULL gives nothing.
 pub fn read_record(array: &StructArray, row: usize) -> Result<Option<Record>, String> {
-    if array.is_null(row) {
-        return Ok(None);
-    }
-    let field = |name: &str| {
-        let field = field(array, name, "gram record")?;
-        refuse_nulls(field, name, row)?;
-        Ok::<_, String>(field)
-    };
-    let optional = |name: &str| {
-        let field = array.column_by_name(name).filter(|field| field.is_valid(row));
-        field.map(|field| refuse_nulls(field, name, row).map(|()| field)).transpose()
-    };
-    let missing = optional("missing")?.map(|field| counts(field, "missing", row)).transpose()?;
-    let mean_low =
-        optional("mean_low")?.map(|field| numbers(field, "mean_low", row)).transpose()?;
-    let terms = optional("terms")?.map(|field| string(field, "terms", row)).transpose()?;
-    let raw = RawRecord {
-        columns: strings(field("columns")?, "columns", row)?,
-        rows: count(field("rows")?, "rows", row)?,
-        skipped: count(field("skipped")?, "skipped", row)?,
-        missing,
-        weight: number(field("weight")?, "weight", row)?,
-        mean: numbers(field("mean")?, "mean", row)?,
-        mean_low,
-        comoment: numbers(field("comoment")?, "comoment", row)?,
-        terms,
-    };
-    raw.check().map(Some)
+    Records::of(array).at(row)
 }
+
+/// An array of records, whose fields are looked up once.
+pub struct Records<'a> {
+    array: &'a StructArray,
+    fields: [Option<&'a ArrayRef>; FIELDS.len()],
+}
+
+impl<'a> Records<'a> {
+    /// The records of an array, of which nothing is checked yet.
+    pub fn of(array: &'a StructArray) -> Records<'a> {
+        Records { array, fields: FIELDS.map(|name| array.column_by_name(name)) }
+    }
+
+    /// Row `row`; NULL gives nothing.
+    pub fn at(&self, row: usize) -> Result<Option<Record>, String> {
+        if self.array.is_null(row) {
+            return Ok(None);
+        }
+        let raw = RawRecord {
+            missing: self.optional(3, row, counts)?,
+            mean_low: self.optional(6, row, numbers)?,
+            terms: self.optional(8, row, string)?,
+            columns: self.needed(0, row, strings)?,
+            rows: self.needed(1, row, count)?,
+            skipped: self.needed(2, row, count)?,
+            weight: self.needed(4, row, number)?,
+            mean: self.needed(5, row, numbers)?,
+            comoment: self.needed(7, row, numbers)?,
+        };
+        raw.check().map(Some)
+    }
+
+    /// What a field, by its place in `FIELDS`, has in a row.
+    fn needed<T>(&self, at: usize, row: usize, read: Read<T>) -> Result<T, String> {
+        let absent = || field(self.array, FIELDS[at], "gram record");
+        let found = self.fields[at].map_or_else(absent, Ok)?;
+        refuse_nulls(found, FIELDS[at], row)?;
+        read(found, FIELDS[at], row)
+    }
+
+    fn optional<T>(&self, at: usize, row: usize, read: Read<T>) -> Result<Option<T>, String> {
+        let is_known = self.fields[at].is_some_and(|field| field.is_valid(row));
+        is_known.then(|| self.needed(at, row, read)).transpose()
+    }
+}
+
+/// Reads a row of an array that has a name.
+type Read<T> = fn(&ArrayRef, &str, usize) -> Result<T, String>;
 
 /// Refuse a field of a record that is NULL, or a list of some, in the words of every host.
 fn refuse_nulls(field: &ArrayRef, name: &str, row: usize) -> Result<(), String> {
