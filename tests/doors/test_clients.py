@@ -609,6 +609,18 @@ def test_the_command_line_answers_from_an_empty_folder(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.system
+@pytest.mark.skipif(COMMAND is None, reason="there is no duckdb command")
+def test_the_command_line_follows_a_limit_that_is_set_after_the_extension_is_loaded():
+    with duckdb.connect() as con:
+        ((platform,),) = con.execute("PRAGMA platform").fetchall()
+    text = f"""LOAD '{extension_path(platform)}'; SET memory_limit = '300MB';
+        SELECT (dbselect.gram({{'x': 1}})).rows, dbselect.memory_limit();"""
+    command = [str(COMMAND), "-unsigned", "-csv", "-noheader"]
+    ended = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert ended.stdout.split() == ["1,150", "MB"], ended
+
+
 def storage_of(con: duckdb.DuckDBPyConnection) -> str:
     query = "SELECT tags['storage_version'] FROM duckdb_databases() WHERE path IS NOT NULL"
     return str(one(con, query))

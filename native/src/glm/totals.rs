@@ -99,7 +99,7 @@ impl Total {
     pub fn merge(&mut self, cut: &Cut, mut other: Total) {
         other.numbers.finish();
         self.numbers.merge(&other.numbers);
-        self.levels.merge(&cut.layout, other.levels);
+        self.levels.merge(&cut.layout, &mut other.levels);
         self.deviance.add(other.deviance.total());
         self.squares.add(other.squares.total());
     }
@@ -111,7 +111,10 @@ impl Total {
         let places: Vec<Place> = (0..cut.names.len()).map(Place::Column).collect();
         let moments = match cut.texts.is_empty() {
             true => filled.moments.arranged(&cut.order),
-            false => self.levels.finish(&cut.layout, 0, filled, &places).arranged(&cut.order),
+            false => {
+                let levels = self.levels.finish(&cut.layout, 0, &filled.moments, None, &places);
+                levels.arranged(&cut.order)
+            }
         };
         Sums { moments, deviance: self.deviance.total(), squares: self.squares.total() }
     }

@@ -42,8 +42,8 @@ use crate::kernel::accumulator::{Accumulator, CHUNK_ROWS, scatter_and};
 use crate::kernel::block::{ROWS_AHEAD, prefetch};
 use crate::kernel::chunk::{Labels, Missing};
 use crate::kernel::fold;
-use crate::kernel::gaps::{self, Place as Slot, Policy};
-use crate::kernel::moments::Left;
+use crate::kernel::gaps::{self, Filled, Place as Slot, Policy};
+use crate::kernel::moments::{Left, Moments};
 use crate::kernel::possible::fault;
 use crate::linear::em::em;
 use crate::linear::patterns;
@@ -270,7 +270,7 @@ impl Reader {
                 into.iter_mut().zip(absent).for_each(|(sum, rows)| *sum += rows);
             }
             let at: Vec<usize> = at.iter().map(|&group| group as usize).collect();
-            total.levels.merge(layout, other.levels.placed(layout, &at, length));
+            total.levels.merge(layout, &mut other.levels.placed(layout, &at, length));
         }
     }
 
@@ -330,7 +330,8 @@ impl Reader {
         let layout = Layout::new(&self.policies, &self.categories);
         let (mut total, _) = self.merged(&layout)?;
         let as_is = self.categories.is_empty() && self.order.is_empty();
-        if as_is && !self.policies.iter().any(Policy::fills) {
+        let may_fill = self.policies.iter().any(Policy::fills);
+        if as_is && !may_fill {
             let terms = Arc::new(self.terms.clone());
             let numbers = total.numbers.as_mut_ptr();
             let plain = |&group: &usize| {
@@ -341,12 +342,9 @@ impl Reader {
             };
             return write_records(&mut groups.iter().map(plain).collect::<Vec<_>>());
         }
-        total.numbers.iter_mut().for_each(|group| {
-            group.finish();
-        });
         let mut has_gaps = vec![false; self.columns.len()];
-        for group in &total.numbers {
-            group.filled().gaps().for_each(|column| has_gaps[column] = true);
+        for group in total.numbers.iter_mut().filter(|_| may_fill) {
+            group.finish().gaps().for_each(|column| has_gaps[column] = true);
         }
         let places = gaps::layout(&self.policies, |column| has_gaps[column]);
         let listed = Listed::new(&layout, &self.categories, &total.levels);
@@ -371,12 +369,17 @@ impl Reader {
         let has_means = filled.contains(&true);
         let order = self.arrangement(&places, &listed.counts().collect::<Vec<_>>());
         let terms = Arc::new(terms);
-        let record = |(at, group): (usize, Accumulator)| {
-            let numbers = group.filled();
-            let moments = if self.categories.is_empty() {
-                numbers.finish(&self.policies, &places).into_owned()
+        let record = |(at, mut group): (usize, Accumulator)| {
+            let with_levels =
+                |own: &Moments, filled: Option<&Filled>| match self.categories.is_empty() {
+                    true => own.clone(),
+                    false => listed.of(total.levels.finish(&layout, at, own, filled, &places)),
+                };
+            let moments = if may_fill {
+                let filled = group.filled();
+                with_levels(&filled.finish(&self.policies, &places), Some(filled))
             } else {
-                listed.of(total.levels.finish(&layout, at, numbers, &places))
+                group.with_moments(|own| with_levels(own, None))
             };
             check_overflow(&columns, &moments)?;
             let of_number = |place: &Slot| match *place {
@@ -388,7 +391,9 @@ impl Reader {
             let of_levels = of_levels.flat_map(|(n, &rows)| std::iter::repeat_n(rows, n));
             let missing = places.iter().map(of_number).chain(of_levels).collect();
             let beside = |place: &Slot| match *place {
-                Slot::Column(j) if self.policies[j] == Policy::Indicator => numbers.fill_beside(j),
+                Slot::Column(j) if self.policies[j] == Policy::Indicator => {
+                    group.filled().fill_beside(j)
+                }
                 _ => 0.0,
             };
             let fills: Vec<f64> = places.iter().map(beside).collect();

@@ -10,13 +10,14 @@
 //! the spread costs no digits. Of a number that may be missing, what is present is
 //! summed, and beside it where it is missing: what to fill is known at the end.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use crate::kernel::block::{BLOCK_ROWS, prefetch, stride, turn};
 use crate::kernel::chunk::Screened;
 use crate::kernel::gaps::{Filled, Place, Policy};
 use crate::kernel::moments::{MOST_COUNTED, Moments};
-use crate::kernel::rank_update::LANES;
+use crate::kernel::rank_update::{LANES, triangle};
 use crate::kernel::simd::vectorised;
 use crate::kernel::state::state;
 use crate::record::arrow::Leaf;
@@ -144,12 +145,6 @@ impl Layout {
     fn slots_of(&self, category: usize) -> Range<usize> {
         self.starts[category]..self.starts[category] + self.slots[category]
     }
-
-    /// Every column: its category and its code there.
-    fn columns(&self) -> Vec<(usize, usize)> {
-        let of = |(c, &slots): (usize, &usize)| (0..slots - 1).map(move |code| (c, code));
-        self.slots.iter().enumerate().flat_map(of).collect()
-    }
 }
 
 /// The sums by level over the rows of any number of groups.
@@ -162,7 +157,10 @@ pub struct LevelSums {
     cross: Vec<f64>,
     /// A center near the mean of each group.
     centers: Vec<f64>,
-    scratch: Scratch,
+}
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::default();
 }
 
 #[derive(Clone, Debug)]
@@ -205,7 +203,7 @@ impl Scratch {
     }
 }
 
-state!(LevelSums { groups, sums, cross, centers }..LevelSums::default());
+state!(LevelSums { groups, sums, cross, centers });
 state!(Count { rows, skipped, recentre_at });
 
 impl LevelSums {
@@ -235,7 +233,7 @@ impl LevelSums {
         if codes.is_empty() {
             return;
         }
-        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut scratch = SCRATCH.take();
         scratch.turn(layout, start, rows);
         let all = start..start + rows.rows + rows.skipped;
         if rows.skipped > 0 {
@@ -280,7 +278,7 @@ impl LevelSums {
                 add_cells(&mut self.cross, places, of_b, weight);
             }
         }
-        self.scratch = scratch;
+        SCRATCH.set(scratch);
     }
 
     /// Ask for the memory of the first group.
@@ -376,9 +374,9 @@ impl LevelSums {
     }
 
     /// Add the sums over other rows.
-    pub fn merge(&mut self, layout: &Layout, mut other: LevelSums) {
+    pub fn merge(&mut self, layout: &Layout, other: &mut LevelSums) {
         if self.groups.len() < other.groups.len() {
-            std::mem::swap(self, &mut other);
+            std::mem::swap(self, other);
         }
         let stride = layout.stride;
         for group in 0..other.groups.len() {
@@ -442,14 +440,21 @@ impl LevelSums {
         slots.map(|slot| weight(slot).copied().unwrap_or_default()).collect()
     }
 
-    /// The sums of the first group in another layout of the same numbers and categories.
+    /// Let `found` be the sums of the first group in another layout of the same numbers and
+    /// categories.
     ///
     /// `codes` maps the codes of each category to those of the other layout, where codes
     /// without a column are added to those of no level.
-    pub fn settled(&self, layout: &Layout, onto: &Layout, codes: &[Vec<usize>]) -> LevelSums {
-        let mut found = LevelSums::default();
+    pub fn settle(
+        &self,
+        layout: &Layout,
+        onto: &Layout,
+        codes: &[Vec<usize>],
+        found: &mut LevelSums,
+    ) {
+        found.clear();
         if self.groups.is_empty() {
-            return found;
+            return;
         }
         found.grow(onto, 1);
         found.groups.clone_from(&self.groups);
@@ -458,7 +463,9 @@ impl LevelSums {
             let last = onto.columns_of(c);
             codes[c].get(code).map_or(last, |&code| last.min(code))
         };
-        let all = |c: usize| 0..layout.slots[c];
+        // Slots beyond the codes have no rows.
+        let last = |c: usize| layout.columns_of(c);
+        let all = |c: usize| (0..codes[c].len().min(last(c))).chain([last(c)]);
         for a in 0..layout.slots.len() {
             for code in all(a) {
                 let (from, to) = (layout.starts[a] + code, onto.starts[a] + slot_of(a, code));
@@ -473,7 +480,12 @@ impl LevelSums {
                 }
             }
         }
-        found
+    }
+
+    /// Forget all groups, and keep their memory.
+    fn clear(&mut self) {
+        self.groups.clear();
+        [&mut self.sums, &mut self.cross, &mut self.centers].into_iter().for_each(Vec::clear);
     }
 
     /// Sum of w (x - center) over a group: each row has one slot in the first category.
@@ -515,57 +527,46 @@ impl LevelSums {
 
     /// The moments of a group: those of the numbers, which are known, then the levels'.
     ///
-    /// `filled` are the numbers, and `places` those of them that a record has.
+    /// `numbers` are those of the record, at `places`, and `filled` what they come of where any
+    /// may be missing.
     pub fn finish(
         &self,
         layout: &Layout,
         group: usize,
-        filled: &Filled,
+        numbers: &Moments,
+        filled: Option<&Filled>,
         places: &[Place],
     ) -> Moments {
         let Count { rows, skipped, .. } = self.groups[group];
         let levels = LevelMoments::of(self, layout, group);
-        let columns = layout.columns();
-        let numbers = filled.finish(&layout.policies, places);
+        let width = places.len() + layout.n_slots - layout.slots.len();
         let mut mean = numbers.exact_mean();
-        let mut comoment = numbers.comoment.clone();
-        let fills = self.fills(layout, group, filled);
-        let as_placed = |sums: &[f64]| -> Vec<f64> {
-            let one = |place: &Place| match *place {
-                Place::Column(j) => {
-                    sums[j] + layout.gap_of(j).map_or(0.0, |at| fills[j] * sums[at])
-                }
-                Place::Indicator(j) => layout.gap_of(j).map_or(0.0, |at| sums[at]),
-            };
-            places.iter().map(one).collect()
+        mean.high.reserve_exact(width - places.len());
+        mean.low.reserve_exact(width - places.len());
+        let mut comoment = Vec::with_capacity(triangle(width));
+        comoment.extend_from_slice(&numbers.comoment);
+        let fills = filled.map(|filled| self.fills(layout, group, filled)).unwrap_or_default();
+        let as_placed = |sums: &[f64], place: &Place| match *place {
+            Place::Column(j) => sums[j] + layout.gap_of(j).map_or(0.0, |at| fills[j] * sums[at]),
+            Place::Indicator(j) => layout.gap_of(j).map_or(0.0, |at| sums[at]),
         };
         let total = self.total(layout, group);
         let all = total[layout.weight()];
-        let total = as_placed(&total);
-        for (at, &(a, of_a)) in columns.iter().enumerate() {
-            let slot = layout.starts[a] + of_a;
-            mean.high.push(levels.share(a, slot));
-            mean.low.push(0.0);
-            let with_numbers = |slot: usize| {
-                let share = levels.share(a, slot);
-                let sums = as_placed(levels.sums_of(slot)).into_iter().zip(&total);
-                sums.map(move |(sum, total)| sum - share * total).collect::<Vec<f64>>()
-            };
-            comoment.extend(if slot == levels.heaviest[a] {
-                levels.others(a).map(with_numbers).fold(
-                    vec![0.0; places.len()],
-                    |mut own, other| {
-                        own.iter_mut().zip(other).for_each(|(own, other)| *own -= other);
-                        own
-                    },
-                )
-            } else {
-                with_numbers(slot)
-            });
-            let pairs = columns[..=at].iter();
-            comoment.extend(
-                pairs.map(|&(b, of_b)| levels.comoment(a, slot, b, layout.starts[b] + of_b)),
-            );
+        let totals: Vec<f64> = places.iter().map(|place| as_placed(&total, place)).collect();
+        for a in 0..layout.slots.len() {
+            for slot in layout.slots_of(a).take(layout.columns_of(a)) {
+                mean.high.push(levels.shares[slot]);
+                mean.low.push(0.0);
+                let with_number = |slot: usize, at: usize| {
+                    let sum = as_placed(levels.sums_of(slot), &places[at]);
+                    sum - levels.shares[slot] * totals[at]
+                };
+                comoment.extend((0..places.len()).map(|at| match slot == levels.heaviest[a] {
+                    true => levels.others(a).fold(0.0, |left, slot| left - with_number(slot, at)),
+                    false => with_number(slot, at),
+                }));
+                levels.add_comoments(a, slot, &mut comoment);
+            }
         }
         Moments::from_parts(rows, skipped, all, mean, comoment)
     }
@@ -605,8 +606,12 @@ struct LevelMoments<'s> {
     layout: &'s Layout,
     sums: &'s [f64],
     cross: &'s [f64],
+    /// Weight of each slot.
+    weights: Vec<f64>,
+    /// The mean of each slot's column.
+    shares: Vec<f64>,
     /// Weight of all slots of each category, and 1 of no rows.
-    weight: Vec<f64>,
+    total: Vec<f64>,
     /// The slot of most weight of each category.
     heaviest: Vec<usize>,
 }
@@ -614,20 +619,25 @@ struct LevelMoments<'s> {
 impl<'s> LevelMoments<'s> {
     fn of(sums: &'s LevelSums, layout: &'s Layout, group: usize) -> LevelMoments<'s> {
         let (slots, cells) = (layout.n_slots * layout.stride, layout.n_cells);
+        let sums_of_group = &sums.sums[group * slots..][..slots];
+        let weight = |sums: &[f64]| sums[layout.weight()];
         let mut found = LevelMoments {
             layout,
-            sums: &sums.sums[group * slots..][..slots],
+            sums: sums_of_group,
             cross: &sums.cross[group * cells..][..cells],
-            weight: Vec::new(),
-            heaviest: Vec::new(),
+            weights: sums_of_group.chunks_exact(layout.stride).map(weight).collect(),
+            shares: Vec::with_capacity(layout.n_slots),
+            total: Vec::with_capacity(layout.slots.len()),
+            heaviest: Vec::with_capacity(layout.slots.len()),
         };
         for category in 0..layout.slots.len() {
             let slots = layout.slots_of(category);
-            let weight: f64 = slots.clone().map(|slot| found.weight_of(slot)).sum();
-            let heavier =
-                |&a: &usize, &b: &usize| found.weight_of(a).total_cmp(&found.weight_of(b));
-            let heaviest = slots.max_by(heavier).unwrap_or_default();
-            found.weight.push(if weight > 0.0 { weight } else { 1.0 });
+            let total: f64 = found.weights[slots.clone()].iter().sum();
+            let total = if total > 0.0 { total } else { 1.0 };
+            let heavier = |&a: &usize, &b: &usize| found.weights[a].total_cmp(&found.weights[b]);
+            let heaviest = slots.clone().max_by(heavier).unwrap_or_default();
+            found.shares.extend(found.weights[slots].iter().map(|weight| weight / total));
+            found.total.push(total);
             found.heaviest.push(heaviest);
         }
         found
@@ -638,39 +648,37 @@ impl<'s> LevelMoments<'s> {
         &self.sums[slot * self.layout.stride..][..self.layout.stride]
     }
 
-    fn weight_of(&self, slot: usize) -> f64 {
-        self.sums_of(slot)[self.layout.weight()]
-    }
-
-    /// The mean of a slot's column.
-    fn share(&self, category: usize, slot: usize) -> f64 {
-        self.weight_of(slot) / self.weight[category]
-    }
-
     /// The slots of a category but the heaviest.
     fn others(&self, category: usize) -> impl Iterator<Item = usize> {
         let heaviest = self.heaviest[category];
         self.layout.slots_of(category).filter(move |&slot| slot != heaviest)
     }
 
-    /// The comoment of a slot of category `a` and one of category `b`, which is not after `a`.
+    /// Append the comoments of a slot of category `a` with all columns before it, and with itself.
+    fn add_comoments(&self, a: usize, slot: usize, into: &mut Vec<f64>) {
+        for b in 0..a {
+            let others = self.layout.slots_of(b).take(self.layout.columns_of(b));
+            into.extend(others.map(|other| self.comoment(a, slot, b, other)));
+        }
+        let (share, first) = (self.shares[slot], self.layout.starts[a]);
+        into.extend(self.weights[first..slot].iter().map(|weight| -share * weight));
+        let rest = match slot == self.heaviest[a] {
+            true => self.others(a).map(|other| self.weights[other]).sum(),
+            false => self.total[a] - self.weights[slot],
+        };
+        into.push(share * rest);
+    }
+
+    /// The comoment of a slot of category `a` and one of category `b` before it.
     fn comoment(&self, a: usize, slot: usize, b: usize, other: usize) -> f64 {
-        if slot == other {
-            let rest = match slot == self.heaviest[a] {
-                true => self.others(a).map(|other| self.weight_of(other)).sum(),
-                false => self.weight[a] - self.weight_of(slot),
-            };
-            self.share(a, slot) * rest
-        } else if a == b {
-            -self.share(a, slot) * self.weight_of(other)
-        } else if slot == self.heaviest[a] {
+        if slot == self.heaviest[a] {
             self.others(a).fold(0.0, |left, slot| left - self.comoment(a, slot, b, other))
         } else if other == self.heaviest[b] {
             self.others(b).fold(0.0, |left, other| left - self.comoment(a, slot, b, other))
         } else {
             let code = slot - self.layout.starts[a];
             let both = self.cross[self.layout.cells(a, code) + other];
-            both - self.share(a, slot) * self.weight_of(other)
+            both - self.shares[slot] * self.weights[other]
         }
     }
 }
@@ -880,7 +888,7 @@ mod tests {
                 let weight = pick(&weight);
                 let columns: Vec<&[f64]> =
                     std::iter::once(&x[..]).chain(dense.iter().map(|column| &column[..])).collect();
-                let found = parts.finish(&layout, group, &filled(&[&x], &weight), &NUMBER);
+                let found = finished(&parts, &layout, group, &filled(&[&x], &weight));
                 assert_close(&found, &filled(&columns, &weight).moments);
             }
         }
@@ -903,19 +911,24 @@ mod tests {
         };
         for groups in [1, 2] {
             let mut merged = sums_of(0..100, 1);
-            merged.merge(&layout, sums_of(100..1000, groups));
+            merged.merge(&layout, &mut sums_of(100..1000, groups));
             let all = sums_of(0..1000, 1);
             let numbers = filled(&[&x], &weight);
             if groups == 1 {
                 assert_close(
-                    &merged.finish(&layout, 0, &numbers, &NUMBER),
-                    &all.finish(&layout, 0, &numbers, &NUMBER),
+                    &finished(&merged, &layout, 0, &numbers),
+                    &finished(&all, &layout, 0, &numbers),
                 );
             }
             let counts: Vec<u64> = merged.groups.iter().map(|count| count.rows).collect();
             assert_eq!(counts.iter().sum::<u64>(), all.groups[0].rows);
             assert_eq!(counts.len(), groups);
         }
+    }
+
+    fn finished(sums: &LevelSums, layout: &Layout, group: usize, filled: &Filled) -> Moments {
+        let numbers = filled.finish(&layout.policies, &NUMBER);
+        sums.finish(layout, group, &numbers, Some(filled), &NUMBER)
     }
 
     fn assert_close(found: &Moments, expected: &Moments) {

@@ -2,8 +2,9 @@
 
 use std::cell::RefCell;
 use std::collections::HashSet;
-use std::slice;
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
+use std::{mem, slice};
 
 use serde_json::Value;
 
@@ -15,8 +16,9 @@ use crate::kernel::moments::Moments;
 use crate::kernel::units::Units;
 use crate::record::categories::{Layout, Scratch};
 use crate::record::gram::{Names, Record, Recorded, check_overflow};
-use crate::record::terms::{self, Terms};
-use crate::record::texts::{Found, Limit, Met, TextSums, Texts};
+use crate::record::levels::Multiply;
+use crate::record::terms::{self, Category, Terms};
+use crate::record::texts::{Found, Kept, Limit, Met, TextSums, Texts};
 
 /// What the fields of a row are, in their order.
 #[derive(Debug, PartialEq)]
@@ -86,9 +88,10 @@ impl Shape {
 }
 
 /// Refuse columns of which two have one name.
-pub(crate) fn check_distinct<'n>(names: impl Iterator<Item = &'n str>) -> Result<(), String> {
-    let mut met = HashSet::new();
-    match names.into_iter().find(|name| !met.insert(*name)) {
+pub(crate) fn check_distinct<'n>(mut names: impl Iterator<Item = &'n str>) -> Result<(), String> {
+    let mut met: HashSet<&'n str, BuildHasherDefault<Multiply>> = HashSet::default();
+    met.reserve(names.size_hint().0);
+    match names.find(|name| !met.insert(*name)) {
         None => Ok(()),
         Some(name) => Err(format!(
             "two columns of the record would have the name '{name}': a field of that name, and \
@@ -164,7 +167,7 @@ pub struct Group {
 impl Group {
     /// A group without rows.
     pub fn new(shape: &Arc<Shape>) -> Group {
-        let texts = || TextSums::new(&shape.met, &shape.policies, shape.limit);
+        let texts = || TextSums::new(&shape.met, shape.limit);
         Group {
             shape: shape.clone(),
             numbers: Accumulator::new(shape.numbers.len()),
@@ -195,8 +198,9 @@ impl Group {
         labels: Labels,
     ) -> Result<(), String> {
         let Some(sums) = &mut self.texts else { return self.numbers.add(chunk, labels) };
-        let met = self.shape.met.numbers(texts.iter().copied(), at);
-        let codes = sums.codes(&self.shape.texts, texts, at, &met)?;
+        let met = &self.shape.met;
+        let numbers = met.numbers(texts.iter().copied(), at);
+        let codes = sums.codes(&self.shape.texts, texts, at, (met, &numbers))?;
         let codes: Vec<&[u32]> = codes.iter().map(|codes| &codes[..]).collect();
         self.numbers.add_and(chunk, labels, |start, rows| sums.add(start, rows, &codes))
     }
@@ -237,60 +241,33 @@ impl Group {
             check_overflow(&columns, &moments)?;
             return Ok(Record { columns, moments, missing, terms });
         }
-        self.numbers.finish();
+        let places = gaps::layout(&self.shape.policies, |_| true);
         let Group { shape, numbers, texts } = self;
-        let filled = numbers.filled();
-        let places = gaps::layout(&shape.policies, |_| true);
-        let absent = |j: usize| numbers.absent().get(j).copied().unwrap_or_default();
-        let (moments, found) = match texts {
-            None => (filled.finish(&shape.policies, &places).into_owned(), None),
-            Some(texts) => {
-                let found = texts.finish(&shape.texts, &shape.met, filled, &places);
-                (found.moments.clone(), Some(found))
-            }
-        };
-        let names = gaps::names(&shape.numbers, &places);
-        let number = |at: usize| {
-            (
-                Some(at),
-                names[at].clone(),
-                match places[at] {
-                    Place::Column(j) => absent(j),
-                    Place::Indicator(_) => 0,
-                },
-            )
-        };
-        let mut columns: Vec<(Option<usize>, String, u64)> = Vec::new();
-        let (mut at, mut level) = (0, places.len());
-        for item in &shape.order {
-            match (item, &found) {
-                (Item::Number(j), _) => {
-                    let own = |place: &Place| match place {
-                        Place::Column(column) | Place::Indicator(column) => column == j,
-                    };
-                    while at < places.len() && own(&places[at]) {
-                        columns.push(number(at));
-                        at += 1;
-                    }
-                }
-                (Item::Text(t), Some(found)) => {
-                    for name in found.categories[*t].names() {
-                        columns.push((Some(level), name, found.absent[*t]));
-                        level += 1;
-                    }
-                }
-                (Item::Text(_), None) => {}
-            }
+        if let (Some(texts), true) = (texts.as_deref(), shape.is_plain()) {
+            // Of most groups others have the levels too.
+            let found = numbers.with_moments(|own| texts.finish(&shape.met, own, None, &places));
+            let levels = found.columns.iter().flat_map(|own| {
+                own.levels.iter().copied().chain([if own.rest { u32::MAX - 1 } else { u32::MAX }])
+            });
+            let (columns, terms) = shape.met.head(levels.collect(), || {
+                let categories = shape.categories(&found.columns);
+                let columns = shape.columns(&places, &categories)?;
+                Ok((columns, Arc::new(shape.terms(&found.moments, None, &[], &[], categories))))
+            })?;
+            return shape.record(numbers, (columns, terms), &places, Some(texts), found);
         }
-        check_distinct(columns.iter().map(|column| &column.1[..]))?;
-        let terms = Arc::new(shape.terms(&moments, filled, &names, &places, found));
-        let order: Vec<Option<usize>> = columns.iter().map(|column| column.0).collect();
-        let as_is = order.iter().enumerate().all(|(at, place)| *place == Some(at));
-        let moments = if as_is { moments } else { moments.arranged(&order) };
-        let missing = columns.iter().map(|column| column.2).collect();
-        let columns: Names = columns.into_iter().map(|column| column.1).collect();
-        check_overflow(&columns, &moments)?;
-        Ok(Record { columns, moments, missing, terms })
+        numbers.finish();
+        let filled = numbers.filled();
+        let own = filled.finish(&shape.policies, &places);
+        let found = match texts {
+            None => Found { columns: Vec::new(), moments: own.into_owned() },
+            Some(texts) => texts.finish(&shape.met, &own, Some(filled), &places),
+        };
+        let categories = shape.categories(&found.columns);
+        let columns = shape.columns(&places, &categories)?;
+        let names = gaps::names(&shape.numbers, &places);
+        let terms = shape.terms(&found.moments, Some(filled), &names, &places, categories);
+        shape.record(numbers, (columns, Arc::new(terms)), &places, texts.as_deref(), found)
     }
 }
 
@@ -368,7 +345,7 @@ pub fn add_scattered<'g>(
                 *code = sums.code(c, is_there.then(number));
             }
             let at = used.next_if(|&(_, own)| own == row).map(|(at, _)| (at, &mut block));
-            sums.add_row(&own.texts, screened, at, &codes)?;
+            sums.add_row(&own.texts, &own.met, screened, at, &codes)?;
         }
         Ok(())
     };
@@ -387,14 +364,88 @@ pub fn add_scattered<'g>(
 }
 
 impl Shape {
-    /// The terms of a record of some numbers and text columns.
+    /// The categories of a record.
+    fn categories(&self, found: &[Kept]) -> Vec<Category> {
+        let both = found.iter().zip(&self.texts).enumerate();
+        both.map(|(at, (own, column))| own.category(&self.met, at, column)).collect()
+    }
+
+    /// The places of the columns of a record, numbers before levels, in the order of the row:
+    /// `number` gives those of a number, and `levels` how many levels each text has.
+    fn arranged(&self, places: &[Place], levels: &[usize]) -> Vec<usize> {
+        let (mut at, mut level, mut order) = (0, places.len(), Vec::new());
+        for item in &self.order {
+            match item {
+                Item::Number(j) => {
+                    let own = |place: &Place| match place {
+                        Place::Column(column) | Place::Indicator(column) => column == j,
+                    };
+                    let count = places[at..].iter().take_while(|place| own(place)).count();
+                    order.extend(at..at + count);
+                    at += count;
+                }
+                Item::Text(t) => {
+                    let count = levels.get(*t).copied().unwrap_or_default();
+                    order.extend(level..level + count);
+                    level += count;
+                }
+            }
+        }
+        order
+    }
+
+    /// The names of the columns of a record.
+    fn columns(&self, places: &[Place], categories: &[Category]) -> Result<Names, String> {
+        let levels: Vec<Vec<String>> = categories.iter().map(Category::names).collect();
+        let order = self.arranged(places, &levels.iter().map(Vec::len).collect::<Vec<_>>());
+        let names = gaps::names(&self.numbers, places);
+        let mut names: Vec<String> =
+            names.iter().cloned().chain(levels.into_iter().flatten()).collect();
+        let columns: Names = order.into_iter().map(|at| mem::take(&mut names[at])).collect();
+        check_distinct(columns.iter().map(|name| &name[..]))?;
+        Ok(columns)
+    }
+
+    /// The record of some rows.
+    fn record(
+        &self,
+        numbers: &Accumulator,
+        (columns, terms): (Names, Arc<Terms>),
+        places: &[Place],
+        texts: Option<&TextSums>,
+        found: Found,
+    ) -> Result<Record, String> {
+        let levels: Vec<usize> = found.columns.iter().map(Kept::count).collect();
+        let order = self.arranged(places, &levels);
+        let of_number = |place: &Place| match *place {
+            Place::Column(j) => numbers.absent().get(j).copied().unwrap_or_default(),
+            Place::Indicator(_) => 0,
+        };
+        let of_level = |(t, &count): (usize, &usize)| {
+            std::iter::repeat_n(texts.map_or(0, |texts| texts.absent(t)), count)
+        };
+        let missing: Vec<u64> = places
+            .iter()
+            .map(of_number)
+            .chain(levels.iter().enumerate().flat_map(of_level))
+            .collect();
+        let moments = match order.iter().enumerate().all(|(at, place)| *place == at) {
+            true => found.moments,
+            false => found.moments.arranged(&order.iter().copied().map(Some).collect::<Vec<_>>()),
+        };
+        check_overflow(&columns, &moments)?;
+        let missing = order.iter().map(|&at| missing[at]).collect();
+        Ok(Record { columns, moments, missing, terms })
+    }
+
+    /// The terms of a record of some numbers, which may be filled, and categories.
     fn terms(
         &self,
         moments: &Moments,
-        filled: &Filled,
-        names: &Names,
+        filled: Option<&Filled>,
+        names: &[String],
         places: &[Place],
-        found: Option<Found>,
+        categories: Vec<Category>,
     ) -> Terms {
         let mut terms = Terms::clone(&self.base);
         for (at, place) in places.iter().enumerate() {
@@ -405,7 +456,7 @@ impl Shape {
                 }
                 Policy::Indicator => {
                     terms.indicators.push(names[at].clone());
-                    let fill = filled.fill_beside(j);
+                    let fill = filled.map_or(0.0, |filled| filled.fill_beside(j));
                     if fill != 0.0 {
                         terms.means.insert(names[at].clone(), fill.into());
                     }
@@ -413,7 +464,7 @@ impl Shape {
                 _ => {}
             }
         }
-        terms.categories.extend(found.map(|found| found.categories).unwrap_or_default());
+        terms.categories.extend(categories);
         terms
     }
 }

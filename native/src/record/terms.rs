@@ -107,11 +107,17 @@ fn skip() -> String {
 impl Category {
     /// The names of the columns: one a level, then that of all other values.
     pub fn names(&self) -> Vec<String> {
-        let mut texts: Vec<String> = self.levels.iter().map(text_of).collect();
+        let name = |text: &str| [&self.column, ".", text].concat();
+        let of_level = |level: &Value| match level {
+            Value::String(text) => name(text),
+            other => name(&text_of(other)),
+        };
+        let mut names: Vec<String> = self.levels.iter().map(of_level).collect();
         if self.rest {
-            texts.push(apart("other", &texts));
+            let texts: Vec<String> = self.levels.iter().map(text_of).collect();
+            names.push(name(&apart("other", &texts)));
         }
-        texts.into_iter().map(|text| format!("{}.{text}", self.column)).collect()
+        names
     }
 
     /// The name of the column of what is missing, where that is one more level.

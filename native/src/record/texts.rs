@@ -5,6 +5,8 @@
 //! in ascending order, and levels of no row that was used are none.
 
 use std::borrow::Cow;
+use std::cell::RefCell;
+use std::hash::Hash;
 use std::slice;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,15 +17,19 @@ use crate::kernel::chunk::{Missing, Screened};
 use crate::kernel::gaps::{Filled, Place, Policy};
 use crate::kernel::moments::Moments;
 use crate::record::categories::{Layout, LevelSums, Scratch};
+use crate::record::gram::Names;
 use crate::record::levels::{Dictionary, Map};
-use crate::record::terms::{Category, SKIP};
+use crate::record::terms::{Category, SKIP, Terms};
 
 /// Default limit on the levels of a column: more are an error.
 pub const MAX_LEVELS: usize = 1000;
 /// Most levels of a column of which the most frequent are kept.
 const MOST_LEVELS: usize = 1 << 16;
-/// Room for levels to begin with.
+/// Room for levels to begin with: between these, for as many as other groups have.
+const FEWEST_LEVELS: usize = 4;
 const FEW_LEVELS: usize = 8;
+/// Layouts and heads of records that are kept for others.
+const MOST_KEPT: usize = 4096;
 /// Most doubles that the sums by level of a group may take: 4 GiB.
 const MOST_DOUBLES: usize = 1 << 29;
 
@@ -118,9 +124,15 @@ impl Levels {
 #[derive(Debug)]
 pub struct Met {
     columns: Vec<Mutex<Levels>>,
-    /// Where the sums of few levels lie, which most groups share.
-    few: Arc<Layout>,
+    policies: Vec<Policy>,
+    /// Where the sums of so many levels a column lie.
+    layouts: Mutex<Map<Vec<usize>, Arc<Layout>>>,
+    /// The columns and terms of records without gaps, by the levels of each of their columns.
+    heads: Mutex<Map<Vec<u32>, Head>>,
 }
+
+/// The names of the columns of a record, and its terms.
+pub type Head = (Names, Arc<Terms>);
 
 /// What shapes have met is no part of what they are.
 impl PartialEq for Met {
@@ -129,17 +141,55 @@ impl PartialEq for Met {
     }
 }
 
+fn locked<T>(these: &Mutex<T>) -> MutexGuard<'_, T> {
+    these.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The value of a key, made if it is not among those that are kept.
+fn kept<K: Eq + Hash, V: Clone>(
+    known: &Mutex<Map<K, V>>,
+    key: K,
+    make: impl FnOnce(&K) -> Result<V, String>,
+) -> Result<V, String> {
+    if let Some(value) = locked(known).get(&key) {
+        return Ok(value.clone());
+    }
+    let value = make(&key)?;
+    let mut known = locked(known);
+    if known.len() < MOST_KEPT {
+        known.insert(key, value.clone());
+    }
+    Ok(value)
+}
+
 impl Met {
     /// None of some columns, beside numbers of some policies.
     pub fn of(columns: usize, policies: &[Policy]) -> Met {
         Met {
             columns: (0..columns).map(|_| Mutex::default()).collect(),
-            few: Arc::new(Layout::of(policies, &vec![FEW_LEVELS; columns])),
+            policies: policies.to_vec(),
+            layouts: Mutex::default(),
+            heads: Mutex::default(),
         }
     }
 
     fn column(&self, at: usize) -> MutexGuard<'_, Levels> {
-        self.columns[at].lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.columns[at])
+    }
+
+    /// Where the sums of so many levels a column lie: most groups share it.
+    fn layout(&self, levels: Vec<usize>) -> Arc<Layout> {
+        kept(&self.layouts, levels, |levels| Ok(Arc::new(Layout::of(&self.policies, levels))))
+            .expect("it cannot fail")
+    }
+
+    /// What `make` gives for the levels of the columns of a record, made once for most of them.
+    pub fn head(
+        &self,
+        levels: Vec<u32>,
+        make: impl FnOnce() -> Result<Head, String>,
+    ) -> Result<Head, String> {
+        kept(&self.heads, levels, |_| make())
     }
 
     /// The number here of each text of some rows of a chunk; 0 where it is missing.
@@ -186,6 +236,9 @@ impl Own {
             false => self.places.get(&number).copied(),
         };
         known.unwrap_or_else(|| {
+            if self.met.is_empty() {
+                self.met.reserve_exact(FEW_LEVELS);
+            }
             self.met.push(number);
             if self.met.len() > FEW_SEARCHED {
                 let from = if self.places.is_empty() { 0 } else { self.met.len() - 1 };
@@ -202,34 +255,75 @@ impl Own {
 pub struct TextSums {
     columns: Vec<Own>,
     limit: Limit,
-    /// Rows in which each column is missing, also those left out.
+    /// Rows in which each column is missing, also those left out; empty if none is.
     absent: Vec<u64>,
-    policies: Vec<Policy>,
     layout: Arc<Layout>,
     sums: LevelSums,
 }
 
 /// The text columns of a finished record.
 pub struct Found {
-    /// Their levels.
-    pub categories: Vec<Category>,
-    /// Rows in which each column is missing.
-    pub absent: Vec<u64>,
+    /// What each has.
+    pub columns: Vec<Kept>,
     /// The moments of the numbers, then those of the levels.
     pub moments: Moments,
 }
 
+/// The levels of a text column of a finished record.
+pub struct Kept {
+    /// Their numbers in `Met`, in ascending order of the texts.
+    pub levels: Vec<u32>,
+    /// Whether one more column is that of all others.
+    pub rest: bool,
+}
+
+impl Kept {
+    /// How many columns come of it.
+    pub fn count(&self) -> usize {
+        self.levels.len() + usize::from(self.rest)
+    }
+
+    /// The category of a column of text.
+    pub fn category(&self, met: &Met, at: usize, column: &str) -> Category {
+        let known = met.column(at);
+        let text =
+            |&level: &u32| String::from_utf8_lossy(&known.texts[level as usize]).into_owned();
+        Category {
+            column: column.to_string(),
+            levels: self.levels.iter().map(|level| Value::String(text(level))).collect(),
+            rest: self.rest,
+            null_policy: SKIP.to_string(),
+            shares: None,
+            reference: None,
+        }
+    }
+}
+
+thread_local! {
+    /// The sums of a group whose record is written.
+    static SETTLED: RefCell<LevelSums> = RefCell::default();
+}
+
 impl TextSums {
-    /// No rows of some text columns beside numbers of some policies.
-    pub fn new(met: &Met, policies: &[Policy], limit: Limit) -> TextSums {
-        let n_columns = met.columns.len();
+    /// No rows of some text columns.
+    pub fn new(met: &Met, limit: Limit) -> TextSums {
+        let rooms = (0..met.columns.len()).map(|c| {
+            let known = met.column(c).texts.len();
+            known.next_power_of_two().clamp(FEWEST_LEVELS, FEW_LEVELS)
+        });
         TextSums {
-            columns: vec![Own::default(); n_columns],
+            columns: vec![Own::default(); met.columns.len()],
             limit,
-            absent: vec![0; n_columns],
-            policies: policies.to_vec(),
-            layout: met.few.clone(),
+            absent: Vec::new(),
+            layout: met.layout(rooms.collect()),
             sums: LevelSums::default(),
+        }
+    }
+
+    fn count_absent(&mut self, column: usize, rows: u64) {
+        if rows > 0 {
+            self.absent.resize(self.columns.len(), 0);
+            self.absent[column] += rows;
         }
     }
 
@@ -240,20 +334,20 @@ impl TextSums {
         names: &[String],
         texts: &[&Texts],
         rows: &[usize],
-        met: &[Vec<u32>],
+        (met, numbers): (&Met, &[Vec<u32>]),
     ) -> Result<Vec<Vec<u32>>, String> {
         let mut codes = Vec::with_capacity(texts.len());
-        for (c, (texts, met)) in texts.iter().zip(met).enumerate() {
+        for (c, (texts, numbers)) in texts.iter().zip(numbers).enumerate() {
             let absent = |row: &&usize| texts.missing.contains(**row);
-            self.absent[c] += rows.iter().filter(absent).count() as u64;
+            self.count_absent(c, rows.iter().filter(absent).count() as u64);
             let own = &mut self.columns[c];
             let code = |(&row, &number): (&usize, &u32)| match texts.missing.contains(row) {
                 true => 0,
                 false => own.place(number),
             };
-            codes.push(rows.iter().zip(met).map(code).collect());
+            codes.push(rows.iter().zip(numbers).map(code).collect());
         }
-        self.make_room(names)?;
+        self.make_room(names, met)?;
         Ok(codes)
     }
 
@@ -263,7 +357,7 @@ impl TextSums {
         match number {
             Some(number) => self.columns[column].place(number),
             None => {
-                self.absent[column] += 1;
+                self.count_absent(column, 1);
                 0
             }
         }
@@ -273,13 +367,13 @@ impl TextSums {
     pub(crate) fn add_row(
         &mut self,
         names: &[String],
+        met: &Met,
         rows: &Screened,
         used: Option<(usize, &mut Scratch)>,
         codes: &[u32],
     ) -> Result<(), String> {
-        let room = |(c, own): (usize, &Own)| own.met.len() <= self.layout.columns_of(c);
-        if !self.columns.iter().enumerate().all(room) {
-            self.make_room(names)?;
+        if !self.has_room() {
+            self.make_room(names, met)?;
         }
         self.sums.grow(&self.layout, 1);
         match used {
@@ -324,15 +418,23 @@ impl TextSums {
                 numbers.map(place).collect()
             })
             .collect();
-        self.make_room(names)?;
-        self.absent.iter_mut().zip(&other.absent).for_each(|(rows, more)| *rows += more);
-        let settled = other.sums.settled(&other.layout, &self.layout, &codes);
-        self.sums.merge(&self.layout, settled);
+        self.make_room(names, own_met)?;
+        (0..).zip(&other.absent).for_each(|(c, &rows)| self.count_absent(c, rows));
+        SETTLED.with_borrow_mut(|settled| {
+            other.sums.settle(&other.layout, &self.layout, &codes, settled);
+            self.sums.merge(&self.layout, settled);
+        });
         Ok(())
     }
 
+    /// Whether each level has a place in the layout.
+    fn has_room(&self) -> bool {
+        let room = |(c, own): (usize, &Own)| own.met.len() <= self.layout.columns_of(c);
+        self.columns.iter().enumerate().all(room)
+    }
+
     /// Double the room of the columns that have more levels than that.
-    fn make_room(&mut self, names: &[String]) -> Result<(), String> {
+    fn make_room(&mut self, names: &[String], met: &Met) -> Result<(), String> {
         let Limit { levels: most, rest } = self.limit;
         for (name, levels) in names.iter().zip(&self.columns) {
             let found = levels.met.len();
@@ -348,6 +450,9 @@ impl TextSums {
                 ));
             }
         }
+        if self.has_room() {
+            return Ok(());
+        }
         let room = |(c, levels): (usize, &Own)| {
             let (mut room, needed) = (self.layout.columns_of(c), levels.met.len());
             while room < needed {
@@ -356,10 +461,7 @@ impl TextSums {
             room
         };
         let rooms: Vec<usize> = self.columns.iter().enumerate().map(room).collect();
-        if (0..rooms.len()).all(|c| rooms[c] == self.layout.columns_of(c)) {
-            return Ok(());
-        }
-        let layout = Layout::of(&self.policies, &rooms);
+        let layout = met.layout(rooms);
         if layout.doubles() > MOST_DOUBLES {
             let counts = self.columns.iter().map(|levels| levels.met.len());
             let counts: Vec<String> =
@@ -372,60 +474,58 @@ impl TextSums {
         }
         let same = |levels: &Own| (0..levels.met.len()).collect();
         let codes: Vec<Vec<usize>> = self.columns.iter().map(same).collect();
-        self.sums = self.sums.settled(&self.layout, &layout, &codes);
-        self.layout = Arc::new(layout);
+        let mut settled = LevelSums::default();
+        self.sums.settle(&self.layout, &layout, &codes, &mut settled);
+        (self.sums, self.layout) = (settled, layout);
         Ok(())
     }
 
-    /// The levels in ascending order and the moments: those of the numbers, then the levels'.
-    pub fn finish(&self, names: &[String], met: &Met, filled: &Filled, places: &[Place]) -> Found {
-        let mut codes = Vec::new();
-        let mut categories = Vec::new();
-        for (c, (name, own)) in names.iter().zip(&self.columns).enumerate() {
-            let weights = self.sums.weights(&self.layout, c);
-            let texts: Vec<Box<[u8]>> = {
-                let levels = met.column(c);
-                own.met.iter().map(|&number| levels.texts[number as usize].clone()).collect()
-            };
-            let (kept, rest) = self.kept(&texts, &weights);
+    /// The levels that have columns, in ascending order, and the moments: those of the numbers at
+    /// `places`, which may be `filled`, then the levels'.
+    pub fn finish(
+        &self,
+        met: &Met,
+        numbers: &Moments,
+        filled: Option<&Filled>,
+        places: &[Place],
+    ) -> Found {
+        let (mut codes, mut found) = (Vec::new(), Vec::new());
+        for (c, own) in self.columns.iter().enumerate() {
+            let (kept, rest) = self.kept(own, &met.column(c), &self.sums.weights(&self.layout, c));
             // Beyond the kept levels lies the rest, if there is one, or no level.
-            let mut code_of: Vec<usize> = vec![kept.len(); texts.len()];
+            let mut code_of: Vec<usize> = vec![kept.len(); own.met.len()];
             for (place, &code) in kept.iter().enumerate() {
                 code_of[code] = place;
             }
             codes.push(code_of);
-            let text = |&code: &usize| String::from_utf8_lossy(&texts[code]).into_owned();
-            categories.push(Category {
-                column: name.clone(),
-                levels: kept.iter().map(|code| Value::String(text(code))).collect(),
-                rest,
-                null_policy: SKIP.to_string(),
-                shares: None,
-                reference: None,
-            });
+            found.push(Kept { levels: kept.iter().map(|&code| own.met[code]).collect(), rest });
         }
-        let widths: Vec<usize> = categories
-            .iter()
-            .map(|category| category.levels.len() + usize::from(category.rest))
-            .collect();
-        let layout = Layout::of(&self.policies, &widths);
-        let mut sums = self.sums.settled(&self.layout, &layout, &codes);
-        sums.grow(&layout, 1);
-        let moments = sums.finish(&layout, 0, filled, places);
-        Found { categories, absent: self.absent.clone(), moments }
+        let layout = met.layout(found.iter().map(Kept::count).collect());
+        let moments = SETTLED.with_borrow_mut(|sums| {
+            self.sums.settle(&self.layout, &layout, &codes, sums);
+            sums.grow(&layout, 1);
+            sums.finish(&layout, 0, numbers, filled, places)
+        });
+        Found { columns: found, moments }
+    }
+
+    /// Rows in which a column is missing.
+    pub fn absent(&self, column: usize) -> u64 {
+        self.absent.get(column).copied().unwrap_or_default()
     }
 
     /// The codes of the levels that have a column each, in ascending order of their texts,
     /// and whether one more column is that of all others.
-    fn kept(&self, texts: &[Box<[u8]>], weights: &[f64]) -> (Vec<usize>, bool) {
-        let mut kept: Vec<usize> = (0..texts.len()).filter(|&code| weights[code] > 0.0).collect();
-        kept.sort_by(|&a, &b| texts[a].cmp(&texts[b]));
+    fn kept(&self, own: &Own, levels: &Levels, weights: &[f64]) -> (Vec<usize>, bool) {
+        let text = |code: &usize| &levels.texts[own.met[*code] as usize];
+        let mut kept: Vec<usize> = (0..own.met.len()).filter(|&code| weights[code] > 0.0).collect();
+        kept.sort_by(|a, b| text(a).cmp(text(b)));
         let rest = self.limit.rest && kept.len() > self.limit.levels;
         if rest {
             // The sort is stable: of equally frequent levels the first are kept.
             kept.sort_by(|&a, &b| weights[b].total_cmp(&weights[a]));
             kept.truncate(self.limit.levels);
-            kept.sort_by(|&a, &b| texts[a].cmp(&texts[b]));
+            kept.sort_by(|a, b| text(a).cmp(text(b)));
         }
         (kept, rest)
     }

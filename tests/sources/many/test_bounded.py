@@ -122,6 +122,32 @@ def test_a_query_beyond_the_limit_of_its_groups_ends_with_an_error(function):
             con.execute("SELECT dbselect.memory_limit('much')")
 
 
+AFTER_LOAD = """
+import dbselect as ds
+
+con = ds.connect()
+con.execute("SET memory_limit = '300MB'")
+grams = "SELECT dbselect.gram({'x': range}) AS g FROM range(%d) GROUP BY range"
+query = f"SELECT count(g) FROM ({grams})"
+con.execute(query % 9).fetchall()
+print(con.execute("SELECT dbselect.memory_limit()").fetchone()[0])
+try:
+    con.execute(query % 2_000_000).fetchall()
+except Exception as error:
+    print(error)
+"""
+
+
+@pytest.mark.system
+def test_a_limit_of_duckdb_that_is_set_after_the_extension_is_loaded_holds():
+    done = subprocess.run(
+        [sys.executable, "-c", AFTER_LOAD], capture_output=True, text=True, check=False
+    )
+    limit, error = done.stdout.split("\n", 1)
+    assert limit == "150 MB", done
+    assert "more than dbselect's limit of 150 MB" in error
+
+
 UNDER_ULIMIT = """
 import resource
 import numpy as np, polars as pl

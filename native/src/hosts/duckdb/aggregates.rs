@@ -233,6 +233,7 @@ unsafe fn read_options(options: Vector, most: &mut Option<usize>) -> Result<Limi
     let mut limit = Limit::default();
     for (index, (name, _)) in options.logical_type().fields().into_iter().enumerate() {
         let known = match name.to_ascii_lowercase().as_str() {
+            "_limit" => continue, // Set as the query was planned.
             "max_levels" => "max_levels",
             "max_patterns" if most.is_some() => "max_patterns",
             _ if most.is_some() => {

@@ -8,6 +8,7 @@
 use std::ffi::{CStr, CString};
 
 use super::api::{self, Handle};
+use super::states::budget::limit;
 use crate::glm::request::METHODS as OF_ROWS;
 use crate::methods::{METHODS, Method, PREDICT_AVAILABLE};
 
@@ -65,9 +66,12 @@ const ALLOCATE: [(&str, &str, &str); 2] = [
          exceeds: FROM dbselect.allocate_summary(''sequences'', budget := 8)",
     ),
 ];
-/// Parameters of the aggregates of rows, and what is passed on of them.
-const GRAM: (&str, &str) =
-    ("\"row\", weight := NULL, max_levels := NULL", "\"row\", weight, {'max_levels': max_levels}");
+/// Parameters of the aggregates of rows, and what is passed on of them: as DuckDB plans the query,
+/// it computes the constant `_limit`, which sets the limit.
+const GRAM: (&str, &str) = (
+    "\"row\", weight := NULL, max_levels := NULL",
+    concat!("\"row\", weight, {'max_levels': max_levels, '_limit': ", limit!(), "}"),
+);
 /// Parameters of a prediction, and what is passed on of them.
 const PREDICT: (&str, &str) = (
     "model, \"row\", budget := NULL, handle_unknown := NULL, missing_columns := NULL",
@@ -75,9 +79,11 @@ const PREDICT: (&str, &str) = (
      'missing_columns': missing_columns}",
 );
 /// The limit of what groups hold, and a new one.
-const MEMORY_LIMIT: &str = "CREATE OR REPLACE MACRO dbselect.main.memory_limit() AS \
-    system.main.dbselect_memory_limit(NULL::VARCHAR), (bytes) AS \
-    system.main.dbselect_memory_limit(bytes::VARCHAR)";
+const MEMORY_LIMIT: &str = concat!(
+    "CREATE OR REPLACE MACRO dbselect.main.memory_limit() AS ",
+    limit!(),
+    ", (bytes) AS system.main.dbselect_memory_limit(bytes::VARCHAR)"
+);
 /// The table of all functions, `FROM dbselect.functions()`, which release/functions.py writes.
 const FUNCTIONS: &str = include_str!("functions.sql");
 /// Parameters, what is passed on of them, and what comes of it.
@@ -103,7 +109,11 @@ const OTHERS: [(&str, &str, &str, &str); 14] = [
     (
         "gram_patterns",
         "\"row\", weight := NULL, max_levels := NULL, max_patterns := NULL",
-        "\"row\", weight, {'max_levels': max_levels, 'max_patterns': max_patterns}",
+        concat!(
+            "\"row\", weight, {'max_levels': max_levels, 'max_patterns': max_patterns, '_limit': ",
+            limit!(),
+            "}"
+        ),
         "Gram records of rows with gaps, one a pattern of what is missing: \
          dbselect.gram_patterns({'a': a, 'y': y})",
     ),

@@ -1,9 +1,10 @@
 //! How much memory what groups hold may take: DuckDB's own limit does not see the library's.
 //!
 //! There is one limit for the process. Unless it is set, by the variable `DBSELECT_MEMORY_LIMIT` or
-//! in SQL, it is a share of what DuckDB's `memory_limit` is when the extension is loaded, or of the
-//! machine's memory where that is less (DuckDB 1.3 takes a cgroup without a limit for 1638 PiB): the
-//! C API shows an aggregate no setting of its connection.
+//! in SQL, it is a share of what DuckDB's `memory_limit` is when the extension is loaded, or when
+//! a query of a macro such as `dbselect.gram` is planned; or of the machine's memory where that is
+//! less (DuckDB 1.3 takes a cgroup without a limit for 1638 PiB). The C API v1 shows a plain
+//! aggregate no setting of its connection, in DuckDB 2.0 too.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,9 +13,16 @@ use super::super::scalar_guard;
 use super::super::vectors::{Vector, text, write_text};
 use crate::memory::{bytes_of, held, of_machine, told};
 
-/// Sets the limit to a share of DuckDB's.
-pub const DEFAULT: &str =
-    "SELECT system.main.dbselect_memory_limit(current_setting('memory_limit'), 0.5)";
+/// An expression that sets the limit to a share of DuckDB's, unless a user has set it.
+macro_rules! limit {
+    () => {
+        "system.main.dbselect_memory_limit(current_setting('memory_limit'), 0.5)"
+    };
+}
+pub(in crate::hosts::duckdb) use limit;
+
+/// Sets the limit so.
+pub const DEFAULT: &str = concat!("SELECT ", limit!());
 /// The variable of the environment that sets it.
 const VARIABLE: &str = "DBSELECT_MEMORY_LIMIT";
 
