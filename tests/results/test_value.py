@@ -166,29 +166,6 @@ def test_a_probability_is_worth_what_normal_predictors_make_of_it(frame):
     best = np.maximum(np.max(nets, axis=0), 0.0)
     assert found["next_value"].fill_null(0.0).to_numpy() == pytest.approx(best, abs=1e-4)
     assert found["accept"].to_list() == (found["prediction"] > 0.625).to_list()
-    flipped = predictor.predict(part, payoff=(-5.0, 3.0))
-    assert flipped["accept"].to_list() == (found["prediction"] < 3 / 8).to_list()
-
-
-@pytest.mark.filterwarnings("ignore::dbselect.errors.DependenceWarning")
-def test_a_probability_is_worth_what_normal_predictors_make_of_it(frame):
-    frame = frame.with_columns(y=(pl.col("y") > 1).cast(pl.Int8))
-    problem = ds.Problem(frame, "y", costs=dict.fromkeys(COSTS, 0.01), family="binomial")
-    predictor = problem.predictor(approximate=True)
-    part = without(frame[:40], "b", "c")
-    found = predictor.predict(part, payoff=(3.0, -5.0))
-    has, both = predictor.patterns([["a"], ["a", "b", "c"]])
-    linear = predictor.gram.select([predictor.target]).covariance().item()
-    eta = has["intercept"] + has["coefficients"]["a"] * part["a"].to_numpy()
-    drawn = (
-        np.random.default_rng(0).normal(size=40_000) * (linear * (both["r2"] - has["r2"])) ** 0.5
-    )
-    money = 8.0 / (1.0 + np.exp(-(eta[:, None] + drawn))) - 5.0
-    gains = np.maximum(money, 0).mean(axis=1) - np.maximum(money.mean(axis=1), 0)
-    worth = found["next_value"].fill_null(0.0).to_numpy()
-    assert (worth >= gains - 0.02 - 0.02).all()
-    assert (worth <= gains + 0.02).all()
-    assert found["accept"].to_list() == (found["prediction"] > 0.625).to_list()
     one = predictor.predict({"a": part["a"][0]}, payoff=(3.0, -5.0))
     assert one["next_value"] == pytest.approx(found["next_value"][0])
     rows = problem.simulate(frame[:1000], rule="value", payoff=(3.0, -5.0))
