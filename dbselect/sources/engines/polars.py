@@ -54,7 +54,7 @@ class LazyTable:
             raise SourceError(f"Polars cannot read the table: {in_short(error)}") from error
         check_names(schema)
         plain = {name: plain_dtype(dtype) for name, dtype in schema.items()}
-        casts = {n: dtype for n, dtype in plain.items() if dtype != schema[n]}
+        casts: Any = {n: dtype for n, dtype in plain.items() if dtype != schema[n]}
         self.frame = frame.cast(casts)
         # Read without Polars' engine, unless that has something to do.
         self._held = None if any(map(_is_decimal, plain.values())) else held

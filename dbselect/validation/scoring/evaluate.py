@@ -362,8 +362,8 @@ def squared_errors(
     columns = list(sequence.columns)
     columns, constants, coefs = with_mean_effects(columns, *coefficients_of(sequence), unseen)
     # A column without a coefficient need not be there.
-    held, is_used = set(gram.columns), coefs[..., 0].any(axis=0)
-    at = [j for j, name in enumerate(columns) if is_used[j] or name in held]
+    held, used = set(gram.columns), np.count_nonzero(coefs[..., 0], axis=0)
+    at = [j for j, name in enumerate(columns) if used[j] or name in held]
     columns, coef, intercept = [columns[j] for j in at], coefs[:, at, 0], constants[..., 0]
     fitted_gram = as_fitted(gram, [sequence.target, *columns], sequence.terms)
     C = fitted_gram.covariance()
