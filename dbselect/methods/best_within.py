@@ -277,10 +277,6 @@ def break_even(
     of ``always`` are in every prefix. The price is of the group itself, without set-ups that it
     shares and groups that it needs.
 
-    Parameters
-    ----------
-    budget : limit on the summed cost, >= 0; or None, and `worth`
-
     Returns
     -------
     DataFrame, one row per group: group, and price, in the unit of cost; 0 if it is not bought at
