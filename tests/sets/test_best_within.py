@@ -496,7 +496,7 @@ def test_the_order_of_an_elimination_begins_with_what_is_left_last():
         ({"budget": 1, "per": "rmse"}, "per is 'rmse'; it goes with worth"),
         ({"worth": 1, "time_limit": 2.0}, "time_limit is 2(.0)?; it goes with budget"),
         ({"budget": math.inf}, "budget is inf; break_even takes a finite one"),
-        ({"worht": 1}, "unknown option 'worht'.*'worth'"),
+        ({"worths": 1}, "unknown option 'worths'.*'worth'"),
     ],
 )
 def test_break_even_takes_a_budget_or_a_worth(options, words):
