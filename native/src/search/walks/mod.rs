@@ -1,6 +1,6 @@
 //! Searches that take or give back one group at a time.
 //!
-//! Each is the twin of the file of its name in `dbselect/selection/`, which runs on any objective.
+//! Each is the twin of a walk of `dbselect/selection/`, which runs on any objective.
 //!
 //! | module | what |
 //! |---|---|
