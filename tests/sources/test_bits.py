@@ -49,7 +49,7 @@ def test_blocks_are_whole_whatever_comes_first():
     assert sorted(found) == list(range(15))
     found.update(blocks.rest())
     assert pl.concat([found[n] for n in range(16)]).equals(frame)
-    assert (block_rows(1), block_rows(500), block_rows(5000)) == (2**14, 2**13, 2**12)
+    assert (block_rows(1), block_rows(500), block_rows(5000)) == (2**15, 2**13, 2**12)
 
 
 def test_an_error_in_a_block_is_that_of_the_call():

@@ -253,7 +253,7 @@ def from_frame(frame: Any) -> LazyTable:
 
 #: Rows of a block: few enough that most lie in one batch of an engine, and none is copied; enough
 #: to be worth a merge with the others.
-MOST_ROWS, FEWEST_ROWS, VALUES = 2**14, 2**12, 2**22
+MOST_ROWS, FEWEST_ROWS, VALUES = 2**15, 2**12, 2**22
 
 
 def block_rows(columns: int) -> int:
