@@ -311,7 +311,7 @@ def sparse_group_lasso(
     """Return the model of the sparse group lasso at one penalty.
 
     The point of `group_lasso_path` at `penalty`, or at the penalty with the best criterion. It
-    drops groups, and columns within the selected_model groups.
+    drops groups, and columns within the groups that it keeps.
 
     Returns
     -------

@@ -73,7 +73,7 @@ class Training:
         return replace(self, X=self.X[rows], y=self.y[rows], weight=weight)
 
     def only(self, columns: Iterable[str]) -> "Training":
-        """Return the fields of some columns of the Gram, and few others; all, to leave out rows."""
+        """Return the fields that columns of the Gram come from; all, where gaps leave rows out."""
         if self.null_policy == "skip":
             return self
         # A field, or what is before a level, an indicator or a nested field.

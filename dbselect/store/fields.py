@@ -62,7 +62,7 @@ class PartFields:
         self.by_part: dict[str, Fields] = {}  # part -> its fields, of those asked for
 
     def know(self, parts: Collection[str]) -> None:
-        """Look up the fields of parts, which the other methods then compare with."""
+        """Read the fields of parts from their readings, for the comparisons below."""
         found = self.parts.filter(pl.col(PART).is_in(list(parts)))
         readings = ((part, self.lists.get(text)) for part, text in found.iter_rows())
         self.by_part |= {part: fields for part, fields in readings if fields is not None}
