@@ -153,7 +153,7 @@ demo: ## which examinations predict heart disease, and which look-ups flight del
 	$(BIN)/python examples/flights.py
 
 bench: setup $(PEERS)/.ready ## measure, on an idle machine, for half an hour; writes bench/RESULTS.md
-	DBSELECT_PEERS=$(PEERS)/$(notdir $(BIN))/python $(BIN)/python bench/run.py
+	DBSELECT_PEERS=$(CURDIR)/$(PEERS)/$(notdir $(BIN))/python $(BIN)/python bench/run.py
 
 # Libraries to measure beside, apart from the tools: some need other versions of these.
 $(PEERS)/.ready: bench/peers.txt
