@@ -285,31 +285,6 @@ def linear_table(con, rng, rows=2000):
 ROW = "{'y': y, 'a': a, 'b': b, 'c': c}"
 
 
-def fit(X, y):
-    """Return the intercept and the coefficients of least squares, and R squared."""
-    A = np.column_stack([np.ones(len(y)), X])
-    coefficients = np.linalg.lstsq(A, y, rcond=None)[0]
-    rest = y - A @ coefficients
-    return coefficients[0], coefficients[1:], 1 - rest @ rest / ((y - y.mean()) ** 2).sum()
-
-
-def test_a_sequence_has_the_least_squares_model_of_every_prefix(connection):
-    X, y, _ = linear_table(connection, np.random.default_rng(10))
-    steps = one(connection, f"SELECT anytime_sequence(gram({ROW}), 'y') FROM t")
-    assert [step["group"] for step in steps] == [None, "a", "c", "b"]
-    assert steps[0]["action"] == "start"
-    assert steps[0]["intercept"] == pytest.approx(y.mean(), rel=1e-12)
-    for k in (1, 2, 3):
-        order = ["a", "c", "b"][:k]
-        intercept, coefficients, r2 = fit(X[:, ["abc".index(name) for name in order]], y)
-        assert steps[k]["intercept"] == pytest.approx(intercept, rel=1e-10)
-        assert steps[k]["coefficients"] == pytest.approx(
-            dict(zip(order, coefficients, strict=True)), rel=1e-10
-        )
-        assert steps[k]["r2"] == pytest.approx(r2, rel=1e-12)
-        assert (steps[k]["step"], steps[k]["spent"], steps[k]["useful"]) == (k, float(k), True)
-
-
 def predictions(con, row, budget="", table="t"):
     sequence = f"anytime_sequence(gram({ROW}), 'y', costs := {{'a': 1, 'b': 2, 'c': 4}})"
     query = f"""SELECT p.prediction, p.step, p.spent, p.next_group FROM (

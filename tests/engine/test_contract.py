@@ -16,6 +16,7 @@ from test_score import R2, score_of
 import dbselect as ds
 from dbselect.linear.problem import linear
 from dbselect.linear.state import LinearState
+from dbselect.objectives.a_optimal import AOptimal
 from dbselect.objectives.diversity import Sum
 
 #: Candidates that a walk adds, or removes where they are held.
@@ -85,6 +86,17 @@ def of_coverage():
     return empty.copy(), value, 1e-12
 
 
+def of_design():
+    """Return rows to choose, and by how much they lower the summed variance of coefficients."""
+    X = np.random.default_rng(2).normal(size=(9, 4))
+
+    def value(held):
+        own = X[list(held)]
+        return 8.0 - np.trace(np.linalg.inv(0.5 * np.eye(4) + own.T @ own / 2.0))
+
+    return AOptimal(X, 0.5, 2.0), value, 1e-12
+
+
 def of_sum():
     problem = random_problem(np.random.default_rng(6))
     cover = ds.objectives.coverage(problem.gram, "y", groups=problem.names)
@@ -110,6 +122,7 @@ OBJECTIVES = {
     "score": of_score,
     "coverage": of_coverage,
     "sum": of_sum,
+    "a-optimal design": of_design,
 }
 
 

@@ -43,53 +43,6 @@ def test_where_nothing_fails_all_buyers_are_the_prefixes(frame, problem):
     assert last["mse"].to_list() == pytest.approx([expected["mse"][-1]] * 3)
 
 
-def brute(frame, problem, budget, there, rule):
-    """Buy for each row by the definition, one look-up after another."""
-    names = list(COSTS)
-    order = problem.anytime_sequence().steps["group"].to_list()[1:]
-    gram = problem.source
-    spent, errors = [], []
-    for row, has in zip(frame.iter_rows(named=True), there, strict=True):
-        got, tried, paid = [], [], 0.0
-        while True:
-            left = [g for g in names if g not in tried and paid + COSTS[g] <= budget]
-            if rule == "next_group":
-                base = ds.fit(gram, "y", got).r2 if got else 0.0
-                rate = {g: ((ds.fit(gram, "y", [*got, g]).r2) - base) / COSTS[g] for g in left}
-                one = max(rate, key=rate.__getitem__, default=None)
-            else:
-                later = [g for g in order if g not in tried]
-                if rule == "prefix" and len(got) < len(tried):
-                    break
-                one = next((g for g in later if g in left), None)
-                if rule == "prefix" and later and one != later[0]:
-                    break
-            if one is None:
-                break
-            tried.append(one)
-            paid += COSTS[one]
-            got += [one] if has[names.index(one)] else []
-        model = ds.fit(gram, "y", got) if got else None
-        guess = problem.source.mean[gram.columns.index("y")]
-        if model is not None:
-            guess = model.intercept + sum(model.coefficients[g] * row[g] for g in got)
-        spent.append(paid)
-        errors.append((row["y"] - guess) ** 2)
-    return np.mean(spent), np.mean(errors)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", ["prefix", "pattern", "next_group"])
-def test_buyers_do_what_their_definition_says(frame, problem, rule):
-    rows = frame.head(60)
-    there = np.random.default_rng(3).random((60, 3)) >= 0.3
-    for budget in (1.0, 3.0, 5.0, 7.0):
-        found = problem.simulate(rows, budget, dict.fromkeys(COSTS, 0.3), seed=3)
-        found = found.table.filter(rule=rule)
-        expected = brute(rows, problem, budget, there, rule)
-        assert found.select("spent", "mse").row(0) == pytest.approx(expected)
-
-
 def test_a_source_that_is_down_costs_the_prefix_rule_all_that_follows(frame, problem):
     found = problem.simulate(frame, unavailable={"a": 1.0})
     best = {row["rule"]: row["r2"] for row in found.table.group_by("rule").last().to_dicts()}

@@ -11,7 +11,6 @@ import numpy as np
 import polars as pl
 import pytest
 import reference
-from polars.testing import assert_frame_equal
 from problems import EPS, Problem, random_problem, rounding
 from reference import Table
 from sklearn.linear_model import LinearRegression
@@ -359,29 +358,6 @@ def test_responses_as_they_are_have_the_share_of_all_variance():
 
 
 # Files
-
-
-def copied(found: ds.results.JointSequence, folder: Any) -> ds.results.JointSequence:
-    """Let DuckDB copy the file."""
-    found.write_parquet(folder / "one.parquet")
-    with duckdb.connect() as con:
-        con.execute(f"COPY (FROM '{folder}/one.parquet') TO '{folder}/two.parquet'")
-    return ds.results.JointSequence.read_parquet(folder / "two.parquet")
-
-
-@pytest.mark.parametrize("asked", [{}, {"ridge": 0.3, "scale": False}])
-def test_a_stored_sequence_is_the_same_to_the_last_bit(asked, tmp_path):
-    found = random_responses(1, **asked).search(max_groups=4)
-    read = copied(found, tmp_path)
-    assert read.to_struct() == found.to_struct()
-    assert repr(read) == repr(found)
-    assert_frame_equal(read.steps, found.steps, check_exact=True)
-    assert_frame_equal(read.certificate(), found.certificate(), check_exact=True)
-    assert read.guarantee().gamma == found.guarantee().gamma
-    for budget in found.spent:
-        one, other = read.at(budget), found.at(budget)
-        assert one.responses == other.responses
-        assert (one.share == other.share).all()
 
 
 def test_the_stored_steps_of_a_response_predict_in_sql(connection, tmp_path):

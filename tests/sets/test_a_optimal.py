@@ -461,45 +461,12 @@ def test_polars_mistakes_are_named():
             frame.select(row.dbselect.a_optimal(1))
 
 
-def design_d1(seed, rows=1024, width=256):
-    """Return the paper's D1: covariance .8, columns of variance 1, rows of norm 1."""
-    rng = np.random.default_rng(seed)
-    X = np.sqrt(0.8) * rng.normal(size=(rows, 1)) + np.sqrt(0.2) * rng.normal(size=(rows, width))
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    return X / np.linalg.norm(X, axis=1, keepdims=True), [f"x{j}" for j in range(width)]
-
-
 def test_sampled_sets_name_their_rows_by_key_and_follow_the_seed():
-    X, names = design_d1(1, rows=40, width=5)
+    X = paper_rows(np.random.default_rng(1), 40, 5)
     X[3, 2] = np.nan
-    table = pl.DataFrame(X, schema=names).with_columns(id=pl.format("r{}", pl.int_range(40)))
-    first, again = (a_optimal(table, names, 4, key="id", method="dash", seed=3) for _ in "ab")
+    table = pl.DataFrame(X, schema=names(X)).with_columns(id=pl.format("r{}", pl.int_range(40)))
+    first, again = (a_optimal(table, names(X), 4, key="id", method="dash", seed=3) for _ in "ab")
     assert first.keys == again.keys == [f"r{row}" for row in first.rows]
     assert 3 not in first.rows
     with pytest.raises(ds.errors.SourceError, match="method 'dash' holds all"):
-        a_optimal(table, names, 4, method="dash", memory_limit=2000)
-
-
-def test_chosen_rows_answer_as_an_objective():
-    X, _ = design_d1(2, rows=12, width=4)
-    rows = AOptimal(X, 0.5, 2.0)
-
-    def value(held):
-        held = list(held)
-        return 8.0 - np.trace(np.linalg.inv(0.5 * np.eye(4) + X[held].T @ X[held] / 2.0))
-
-    assert rows.add_all([2, 7, 5]) == pytest.approx(value([2, 7, 5]))
-    other = rows.copy()
-    assert other.remove(7) == pytest.approx(value([2, 7, 5]) - value([2, 5]))
-    assert rows.held == [2, 7, 5]
-    for row in range(12):
-        if row in rows.held:
-            expected = value(rows.held) - value(set(rows.held) - {row})
-            assert rows.losses()[row] == pytest.approx(expected)
-            assert rows.gains()[row] == 0
-        else:
-            expected = value([*rows.held, row]) - value(rows.held)
-            assert rows.gains()[row] == pytest.approx(expected)
-            assert rows.losses()[row] == 0
-    from_none = AOptimal(X, 0.5, 2.0)
-    assert ds.greedy(from_none, k=4).diagnostics.value >= rows.value
+        a_optimal(table, names(X), 4, method="dash", memory_limit=2000)

@@ -335,44 +335,6 @@ def test_too_few_rows_for_a_criterion_are_said():
         ds.reference.lasso(frame, "y", criterion="cp")
 
 
-@pytest.mark.parametrize("name", ["lasso", "sparse_group_lasso"])
-def test_every_door_has_the_same_model_by_segment(name):
-    rng = np.random.default_rng(17)
-    X = rng.normal(size=(150, 4))
-    y = X @ [2.0, -1.0, 0.5, 0.0] + rng.normal(size=150)
-    frame = pl.DataFrame(X, schema=list("abcd")).with_columns(
-        y=pl.Series(y), k=pl.Series(rng.integers(0, 3, 150))
-    )
-    groups, costs = {"u": ["a", "b"], "v": ["c", "d"]}, {"u": 2.0, "v": 1.0}
-    options = {"l1_ratio": 0.8, "penalty_factors": {"v": 0.5}, "adaptive": 0.5}
-    expected = {
-        key: getattr(ds.reference, name)(part.drop("k"), "y", groups, costs, **options)
-        for (key,), part in frame.partition_by("k", as_dict=True).items()
-    }
-    connection = ds.connect()
-    connection.register("t", frame)
-    in_sql = connection.sql(
-        f"""SELECT k, {name}(gram({{'a': a, 'b': b, 'c': c, 'd': d, 'y': y}}), 'y',
-        groups := {{'u': ['a', 'b'], 'v': ['c', 'd']}}, costs := {{'u': 2.0, 'v': 1.0}},
-        l1_ratio := 0.8, penalty_factors := MAP {{'v': 0.5}}, adaptive := 0.5) AS m
-        FROM t GROUP BY k"""
-    ).pl()
-    record = pl.struct(*"abcd", "y").dbselect.gram()
-    door = getattr(record.dbselect, name)
-    in_polars = frame.group_by("k").agg(m=door("y", groups, costs, **options))
-    for found in (in_sql, in_polars):
-        assert found.height == len(expected) == 3
-        for key, model in found.rows():
-            truth = expected[key]
-            pairs = model["coefficients"]
-            named = pairs if isinstance(pairs, dict) else {p["key"]: p["value"] for p in pairs}
-            assert named == pytest.approx(truth.coefficients)
-            assert model["penalty"] == pytest.approx(truth.shrinkage.penalty)
-            assert model["df"] == pytest.approx(truth.shrinkage.df)
-            assert model["spent"] == truth.spent
-            assert max(model["gap"], model["violation"]) <= PROMISED
-
-
 def test_a_path_warns_of_columns_that_lose_digits():
     rng = np.random.default_rng(1)
     x, z, noise = rng.normal(size=(3, 400))

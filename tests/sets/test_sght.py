@@ -2,7 +2,6 @@
 
 from itertools import combinations, product
 
-import duckdb
 import numpy as np
 import polars as pl
 import pytest
@@ -193,12 +192,3 @@ def test_refuses(changes, error, message):
     limits = {"max_columns": 3, "max_groups": 2}
     with pytest.raises(error, match=message):
         sght(**(usual | limits | changes))
-
-
-def test_engines_name_a_limit_that_is_missing(connection):
-    with pytest.raises(duckdb.Error, match="sght needs option 'max_columns', which has no default"):
-        connection.execute(
-            "SELECT sght(gram({'y': i, 'a': i * i}), 'y', NULL, 1) FROM range(9) t(i)"
-        )
-    with pytest.raises(ArgumentError, match="sght needs option 'max_groups', which has no default"):
-        pl.col("gram").dbselect.sght("y", max_columns=1)
