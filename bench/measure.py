@@ -77,16 +77,16 @@ class Apart:
     result: Any
 
 
+#: Begins the line of an answer: libraries print lines of their own, some as the process ends.
+ANSWER = "answer: "
 START = f"import time; result, start = None, time.{CLOCK.__name__}()"
 #: `VmHWM` is the process's own; `ru_maxrss` begins at the peak of the process that starts it.
-END = (
-    f"\ntook = time.{CLOCK.__name__}() - start"
-    + """
+END = f"""
+took = time.{CLOCK.__name__}() - start
 import json, re
 peak = int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
-print("\\n" + json.dumps([took, peak, result]))
+print("\\n{ANSWER}" + json.dumps([took, peak, result]))
 """
-)
 
 
 def apart(work: str, prepare: str = "", python: str = sys.executable) -> Apart:
@@ -96,4 +96,5 @@ def apart(work: str, prepare: str = "", python: str = sys.executable) -> Apart:
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=folder)
     if done.returncode:
         raise RuntimeError(f"{work}: {done.stderr}")
-    return Apart(*json.loads(done.stdout.splitlines()[-1]))
+    answer = done.stdout.rpartition(f"\n{ANSWER}")[2].splitlines()[0]
+    return Apart(*json.loads(answer))

@@ -1,10 +1,11 @@
 """Measure subjects one by one on an idle machine, and write the page of their tables."""
 
+import json
 import os
 import platform
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 
@@ -24,21 +25,27 @@ class Section:
 
     title: str
     lead: str
-    rows: tuple[Row, ...]
+    lines: list[str]
     before: float
     meanwhile: float
 
 
-def main(subjects: Mapping[str, ModuleType], names: Iterable[str], path: Path) -> None:
-    """Measure all and write the page; with names, only print the parts of these names."""
+def main(
+    subjects: Mapping[str, ModuleType], names: Iterable[str], path: Path, finished: Path
+) -> None:
+    """Measure all and write the page; with names, only print the parts of these names.
+
+    `finished` keeps the sections of a run that ends early: the next run goes on after them.
+    """
     selected = set(names)
     parts = {title: [p.__name__ for p in subject.PARTS] for title, subject in subjects.items()}
     if unknown := selected - {*parts, *(name for names in parts.values() for name in names)}:
         sys.exit(f"there is no part {sorted(unknown)}; there is {parts}")
-    sections = []
+    sections = [] if selected else _finished(finished)
+    done = {section.title for section in sections}
     for title, subject in subjects.items():
         chosen = [p for p in subject.PARTS if not selected or {title, p.__name__} & selected]
-        if not chosen:
+        if not chosen or title in done:
             continue
         lead = (subject.__doc__ or "").splitlines()[0]
         for tries_left in reversed(range(1 if selected else TRIES)):
@@ -46,25 +53,33 @@ def main(subjects: Mapping[str, ModuleType], names: Iterable[str], path: Path) -
             _judge(before, f"before {title!r}", bool(selected), path)
             print(f"\n## {title}\n\n{HEADER}", flush=True)
             since = idle.reading()
-            rows = _measured(chosen)
+            lines = _measured(chosen)
             meanwhile = idle.foreign_share(since, idle.reading())
             if meanwhile <= idle.LIMIT or not tries_left:
                 break
             print(f"{_taken(meanwhile)} during {title!r}: it is measured again", flush=True)
         _judge(meanwhile, f"during {title!r}", bool(selected), path)
-        sections.append(Section(title, lead, rows, before, meanwhile))
+        sections.append(Section(title, lead, lines, before, meanwhile))
+        if not selected:
+            finished.write_text(json.dumps([asdict(section) for section in sections]))
     if not selected:
         path.write_text(written(sections))
+        finished.unlink()
 
 
-def _measured(parts: Iterable[Callable[[], Iterable[Row]]]) -> tuple[Row, ...]:
-    """Measure the parts of a subject, and print their rows as they come."""
-    rows = []
+def _finished(path: Path) -> list[Section]:
+    """Read the sections of a run that ended early."""
+    return [Section(**each) for each in json.loads(path.read_text())] if path.exists() else []
+
+
+def _measured(parts: Iterable[Callable[[], Iterable[Row]]]) -> list[str]:
+    """Measure the parts of a subject, and print the lines of their rows as they come."""
+    lines = []
     for part in parts:
         for row in part():
-            print(row.line(), flush=True)
-            rows.append(row)
-    return tuple(rows)
+            lines.append(row.line())
+            print(lines[-1], flush=True)
+    return lines
 
 
 def _judge(share: float, when: str, is_print: bool, path: Path) -> None:
@@ -92,7 +107,7 @@ def written(sections: list[Section]) -> str:
         "uncompressed and in the page cache.",
     ]
     for section in sections:
-        table = "\n".join([HEADER, *(row.line() for row in section.rows)])
+        table = "\n".join([HEADER, *section.lines])
         blocks += [f"## {section.title}", section.lead, table]
     return "\n\n".join(blocks) + "\n"
 

@@ -1,7 +1,7 @@
 """Measure dbselect against the floor of each engine and against its peers.
 
 ``make bench`` prints a table for each subject and writes them to bench/RESULTS.md, if the machine
-is idle. With names of parts or subjects, as in ``python bench/run.py compiled proofs``, those
+is idle; a run that ends early goes on where it ended. With names of parts or subjects, as in ``python bench/run.py compiled proofs``, those
 are printed alone; with ``--processor`` in seconds of processors, for a machine that others use.
 The floor is a plain ``sum()`` over the same columns of the same file in the
 same engine and run. What needs a system or a library that is not there is skipped by name;
@@ -59,4 +59,5 @@ SUBJECTS = {
 
 if __name__ == "__main__":
     names = [name for name in sys.argv[1:] if name != "--processor"]
-    page.main(SUBJECTS, names, Path(__file__).with_name("RESULTS.md"))
+    folder = Path(__file__).parent
+    page.main(SUBJECTS, names, folder / "RESULTS.md", folder / "data" / "finished.json")

@@ -66,7 +66,7 @@ def test_rows_have_one_form():
 
 def test_a_page_has_a_table_a_subject_and_says_how_idle_the_machine_was(shares, tmp_path):
     shares(0.004, 0.013, 0.011, 0.002)
-    page.main(SUBJECTS, [], tmp_path / "page.md")
+    page.main(SUBJECTS, [], tmp_path / "page.md", tmp_path / "finished.json")
     text = (tmp_path / "page.md").read_text()
     assert re.search(
         r"took 0\.4 % of \d+ cores at first, at most 1\.1 % before a table and 1\.3 % while", text
@@ -92,10 +92,23 @@ def test_figures_of_a_busy_machine_are_not_kept(shares, tmp_path, capsys, given,
     kept.write_text("as it was")
     shares(*given)
     with pytest.raises(SystemExit, match=f"took 20.0 % .* {when}, more than 5.0 %") as ended:
-        page.main(SUBJECTS, [], kept)
+        page.main(SUBJECTS, [], kept, tmp_path / "finished.json")
     assert ended.value.code != 0
     assert kept.read_text() == "as it was"
     assert re.findall("## (.*)", capsys.readouterr().out) == measured
+
+
+def test_a_run_that_ends_early_goes_on_where_it_ended(shares, tmp_path, capsys):
+    paths = tmp_path / "page.md", tmp_path / "finished.json"
+    shares(0.0, 0.0, 0.2)
+    with pytest.raises(SystemExit, match="before 'Memory'"):
+        page.main(SUBJECTS, [], *paths)
+    shares(0.0, 0.0)
+    page.main(SUBJECTS, [], *paths)
+    assert re.findall("## (.*)", capsys.readouterr().out) == ["Scans", "Memory"]
+    assert re.findall("## (.*)", paths[0].read_text()) == ["Scans", "Memory"]
+    assert "| a gram | 1.25x |" in paths[0].read_text()
+    assert not paths[1].exists()
 
 
 def test_every_part_is_of_a_subject_that_is_run():
