@@ -1,12 +1,12 @@
 """Measure dbselect against the floor of each engine and against its peers.
 
 ``make bench`` prints a table for each subject and writes them to bench/RESULTS.md, if the machine
-is idle; a run that ends early goes on where it ended. With names of parts or subjects, as in ``python bench/run.py compiled proofs``, those
-are printed alone; with ``--processor`` in seconds of processors, for a machine that others use.
-The floor is a plain ``sum()`` over the same columns of the same file in the
-same engine and run. What needs a system or a library that is not there is skipped by name;
-``DBSELECT_PEERS`` is the Python of an environment with what bench/peers.txt lists, which ``make
-bench`` makes: what is not installed here is imported from there.
+is idle; a run that ends early goes on where it ended. With names of parts or subjects, as in
+``python bench/run.py compiled proofs``, those are printed alone; with ``--processor`` in seconds of
+processors, for a machine that others use. The floor is a plain ``sum()`` over the same columns of
+the same file in the same engine and run. What needs a system or a library that is not there is
+skipped by name; ``DBSELECT_PEERS`` is the Python of an environment with what bench/peers.txt lists,
+which ``make bench`` makes: what is not installed here is imported from there.
 """
 
 import sys
