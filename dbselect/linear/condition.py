@@ -145,10 +145,9 @@ def warn_of_dropped(state: LinearState, names: Sequence[str], *, is_linear: bool
 def warn_of_trace(name: str, share: float, gain: float, *, is_linear: bool = True) -> None:
     """Warn of an aliased column whose small independent part may explain much."""
     whole = "the target's variance" if is_linear else "the null deviance"
-    cure = "use fit(exact=True), or give" if is_linear else "give"
     warn_caller(
         f"column '{name}' nearly depends on the others: {share:.0e} of its variance is its own, "
         f"too little for doubles, so it gets coefficient 0, although it may explain "
-        f"{min(gain, 1.0):.3f} of {whole}; {cure} the difference as a column of its own",
+        f"{min(gain, 1.0):.3f} of {whole}; give the difference as a column of its own",
         DependenceWarning,
     )

@@ -110,8 +110,8 @@ class Model(Diagnosed, StoredFields, Predicting):
         return is_saturated(self.rows, coefficients, self.fit.ridge)
 
     def _tested(self) -> pl.DataFrame:
-        is_exact = self._least_squares.known is not None
-        if not is_exact and 1.0 - self.r2 < PERFECT_SHARE and self._deviations.free > 0:
+        is_stored = self._least_squares.known is not None
+        if not is_stored and 1.0 - self.r2 < PERFECT_SHARE and self._deviations.free > 0:
             warn_caller(
                 "the columns explain the target exactly, up to rounding: residuals are noise, "
                 "and so are standard errors, tests and intervals",
