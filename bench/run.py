@@ -14,7 +14,6 @@ from pathlib import Path
 
 import beside
 import best_within
-import fits
 import glm
 import many
 import object_store
@@ -47,7 +46,6 @@ SUBJECTS = {
     "Paths": paths,
     "Thresholding": thresholding,
     "Adaptive sampling": sampling,
-    "Exact fits": fits,
     "Resamples": resamples,
     "Stores": stores,
     "Object stores": object_store,

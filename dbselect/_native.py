@@ -554,6 +554,7 @@ class Selection:
 
     def __init__(self, problem: LinearProblem, handle: ctypes.c_void_p) -> None:
         self._problem, self._handle = problem, handle
+        self._selected: tuple[list[int], list[int], list[int]] | None = None
         weakref.finalize(self, _library().dbselect_linear_free, handle)
 
     def copy(self) -> "Selection":
@@ -564,23 +565,27 @@ class Selection:
 
     def add(self, groups: Sequence[int]) -> float:
         """Select groups and return their joint gain; nothing changes if reading rows fails."""
+        self._selected = None
         gain, numbers = ctypes.c_double(), np.array(groups, np.uintp)
         self._problem.run("linear_add", self._handle, numbers, len(groups), ctypes.byref(gain))
         return gain.value
 
     def remove(self, group: int) -> float:
         """Remove a group and return its loss; nothing changes if reading rows fails."""
+        self._selected = None
         loss = ctypes.c_double()
         self._problem.run("linear_remove", self._handle, group, ctypes.byref(loss))
         return loss.value
 
     def selected(self) -> tuple[list[int], list[int], list[int]]:
         """Return the groups, the columns of the rows of U, and the aliased columns."""
-        members = self._problem.members
-        numbers = np.empty(3 + len(members) + sum(map(len, members)), np.uintp)
-        _run("linear_selected", self._handle, numbers)
-        held, support, aliased = np.split(numbers[3:], np.cumsum(numbers[:3]))[:3]
-        return held.tolist(), support.tolist(), aliased.tolist()
+        if self._selected is None:
+            members = self._problem.members
+            numbers = np.empty(3 + len(members) + sum(map(len, members)), np.uintp)
+            _run("linear_selected", self._handle, numbers)
+            held, support, aliased = np.split(numbers[3:], np.cumsum(numbers[:3]))[:3]
+            self._selected = held.tolist(), support.tolist(), aliased.tolist()
+        return self._selected
 
     def read(self, what: int, shape: tuple[int, ...]) -> _Vector:
         """Return a quantity of the state, by the codes of `dbselect_linear_read`."""
@@ -614,6 +619,7 @@ class Selection:
         prices of parts, the parts of all groups, concatenated, and the offsets of the groups;
         `told` are conditions on groups, which are named by their numbers; set-ups are parts.
         """
+        self._selected = None
         on_turn, raised = _called(_OnTurn, _turning(turn))
         setup = _greedy(rule, costs, parts, told, always, budget, first_cost, max_groups)
         steps, ended = np.empty((len(costs), 5)), np.empty(2, np.uintp)
@@ -642,7 +648,20 @@ class Selection:
         return prices
 
     def bounds(self, order: Sequence[int], costs: _Vector, budgets: _Vector) -> _Vector:
-        """Return upper bounds on the explained share within budgets, by prefixes of an order."""
+        """Return upper bounds on the explained share of any groups within each budget; shape (B,).
+
+        For any selected groups S and any other groups T ::
+
+            F(S + T) - F(S) <= 1/mu sum_{g in T} gain(g | S)
+
+        with mu the least eigenvalue of the conditional covariance of all unselected groups, after
+        each group's block is whitened. S runs over the prefixes of `order`, whatever is selected;
+        the least bound is returned. If groups share columns, mu is 0 and the bound is F(all).
+        O(D^3 + J^2 B).
+
+        Source: Hu, Grubb, Bagnell, Hebert (2016), Lemmas 3.1, 3.3, 3.4, where S is empty in mu; Das
+        and Kempe (2011), Lemma 2.5.
+        """
         numbers, bounds = np.array(order, np.uintp), np.empty(len(budgets))
         costs, budgets = (np.ascontiguousarray(values, np.float64) for values in (costs, budgets))
         arguments = numbers, len(numbers), costs, budgets, len(budgets), bounds

@@ -4,7 +4,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from dbselect.errors import (
     ConditionWarning,
@@ -14,8 +13,8 @@ from dbselect.errors import (
     warn_caller,
 )
 from dbselect.linear.least_squares import LeastSquares
-from dbselect.linear.state import LinearState
-from dbselect.record.gram import Gram, Matrix
+from dbselect.linear.state import LinearState, explained
+from dbselect.record.gram import Gram
 from dbselect.record.groups import Groups
 
 #: Condition number of the selected columns' correlations above which coefficients
@@ -40,18 +39,16 @@ IMPOSSIBLE = (
 
 
 def check_held(state: LinearState, names: Sequence[str]) -> float:
-    """Check the selected columns, warn of lost digits, and return their condition number."""
-    check_possible(state)
+    """Check the selected columns, warn of lost digits, and return their condition number.
+
+    RecordError if a conditional variance is negative.
+    """
+    if state.is_indefinite:
+        raise RecordError(IMPOSSIBLE)
     condition = state.condition()
     warn_of(condition)
     warn_of_dropped(state, names)
     return condition
-
-
-def check_possible(state: LinearState) -> None:
-    """Raise RecordError if a conditional variance is negative."""
-    if state.is_indefinite:
-        raise RecordError(IMPOSSIBLE)
 
 
 def warn_of(condition: float) -> None:
@@ -102,7 +99,10 @@ def warn_of_leak(gram: Gram, groups: Groups, target: str) -> None:
         columns = columns[varies[columns]]
         share = shares[columns].max()
         if len(columns) > 1:
-            share = _share_explained(comoment, columns, at)
+            scale = np.sqrt(variances[columns])
+            block = comoment[np.ix_(columns, columns)] / np.outer(scale, scale)
+            products = comoment[at, columns] / (scale * np.sqrt(total))
+            share = explained(block, products, np.ones(len(columns)))
         if share > most:
             worst, most = int(group), share
     if worst < 0:
@@ -115,17 +115,6 @@ def warn_of_leak(gram: Gram, groups: Groups, target: str) -> None:
         "with the target or made of it, leave it out",
         LeakageWarning,
     )
-
-
-def _share_explained(comoment: Matrix, columns: npt.NDArray[np.intp], target: int) -> float:
-    """Return the share of the target's variation that columns explain."""
-    scale = np.sqrt(np.diagonal(comoment)[columns])
-    block = comoment[np.ix_(columns, columns)] / np.outer(scale, scale)
-    products = comoment[target, columns] / scale
-    values, vectors = np.linalg.eigh(block)
-    kept = values > len(values) * np.finfo(np.float64).eps * values[-1]
-    projected = vectors[:, kept].T @ products
-    return float(((projected / np.sqrt(comoment[target, target])) ** 2 / values[kept]).sum())
 
 
 def warn_of_dropped(state: LinearState, names: Sequence[str], *, is_linear: bool = True) -> None:
@@ -145,10 +134,9 @@ def warn_of_dropped(state: LinearState, names: Sequence[str], *, is_linear: bool
 def warn_of_trace(name: str, share: float, gain: float, *, is_linear: bool = True) -> None:
     """Warn of an aliased column whose small independent part may explain much."""
     whole = "the target's variance" if is_linear else "the null deviance"
-    cure = "use fit(exact=True), or give" if is_linear else "give"
     warn_caller(
         f"column '{name}' nearly depends on the others: {share:.0e} of its variance is its own, "
         f"too little for doubles, so it gets coefficient 0, although it may explain "
-        f"{min(gain, 1.0):.3f} of {whole}; {cure} the difference as a column of its own",
+        f"{min(gain, 1.0):.3f} of {whole}; give the difference as a column of its own",
         DependenceWarning,
     )

@@ -35,6 +35,13 @@ class Deviations:
     spread: Mapping[str, float] = field(default_factory=dict)
 
 
+#: Message where a model has no Gram.
+NO_GRAM = (
+    "the model has a group of so many levels that there is no Gram of its columns, of which this "
+    "is computed; summary() and intervals() have its standard errors"
+)
+
+
 @dataclass(frozen=True, eq=False)
 class FittedRows:
     """The rows that a model was fitted to, and the kind of fit."""
@@ -45,11 +52,6 @@ class FittedRows:
     intercept: bool = True  # False for a model through the origin
     constraint: Constraint | None = None  # of a fit under signs or without correlations
     known: Deviations | None = None  # the standard errors, if computed with the model
-    # message if there is no Gram
-    without: str = (
-        "the model was fitted with exact=True, which keeps no Gram of its rows; fit it without for "
-        "what is computed of a Gram"
-    )
 
     def check_least_squares(self) -> None:
         """Raise FieldError for a model with a ridge or constraints, or that EM completed."""
@@ -65,13 +67,13 @@ class FittedRows:
     def moments(self) -> Gram:
         """The Gram about means, or about the origin without an intercept; FieldError if none."""
         if self.gram is None:
-            raise FieldError(self.without)
+            raise FieldError(NO_GRAM)
         return self.gram if self.intercept else through_origin(self.gram)
 
     def on(self, target: str, columns: Sequence[str], *, has_factor: bool = False) -> LeastSquares:
         """Return least squares on columns; FieldError without a Gram."""
         if self.gram is None:
-            raise FieldError(self.without)
+            raise FieldError(NO_GRAM)
         return least_squares(
             self.gram, target, columns, intercept=self.intercept, has_factor=has_factor
         )
@@ -86,7 +88,7 @@ class FittedRows:
         if fit.is_aliased.any():
             raise DataError(
                 "the columns are too nearly dependent for standard errors from a Gram; "
-                "fit them on the table with exact=True"
+                "leave some out, or give their differences as columns"
             )
         return fit
 

@@ -160,19 +160,6 @@ class Constraint:
     given: dict[str, Any] = field(default_factory=dict, repr=False)
 
 
-@dataclass(frozen=True)
-class ConstrainedFit:
-    """A linear model under constraints."""
-
-    intercept: float
-    coefficients: dict[str, float]
-    explained: float
-    r2: float
-    aliased: tuple[str, ...]
-    condition: float
-    constraint: Constraint
-
-
 def constrained_fit(
     gram: Gram,
     target: str,
@@ -183,10 +170,11 @@ def constrained_fit(
     ridge: float = 0.0,
     scale: bool = True,
     intercept: bool = True,
-) -> ConstrainedFit:
+) -> tuple[dict[str, Any], float, Constraint]:
     """Fit columns under constraints; O(D^3), and O(D^2) for each of some 2 D moves.
 
-    `signs` maps names and globs of the columns to ``"+"`` or ``"-"``.
+    `signs` maps names and globs of the columns to ``"+"`` or ``"-"``. Return the fields of a
+    `Model` that the fit gives, the condition number, and what the constraints cost.
     """
     number = {name: str(at) for at, name in enumerate(columns)}
     signed = signs_of(signs, columns)
@@ -207,20 +195,18 @@ def constrained_fit(
     values = dict(found["coefficients"])
     coefficients = {name: values[number[name]] for name in columns}
     aliased = {columns[int(at)] for at in found["aliased"]}
-    return ConstrainedFit(
-        intercept=found["intercept"],
-        coefficients=coefficients,
-        explained=found["explained"],
-        r2=found["r2"],
-        aliased=tuple(name for name in columns if name in aliased),
-        condition=answer.field("condition")[0].as_py(),
-        constraint=Constraint(
-            r2_cost,
-            tuple(name for name in signed if not coefficients[name]),
-            violation,
-            {"signs": dict(signs), "uncorrelated": list(uncorrelated)},
-        ),
+    fields = {
+        "coefficients": coefficients,
+        "aliased": tuple(name for name in columns if name in aliased),
+        **{name: found[name] for name in ("intercept", "explained", "r2")},
+    }
+    constraint = Constraint(
+        r2_cost,
+        tuple(name for name in signed if not coefficients[name]),
+        violation,
+        {"signs": dict(signs), "uncorrelated": list(uncorrelated)},
     )
+    return fields, answer.field("condition")[0].as_py(), constraint
 
 
 def signed_minimum(matrix: Matrix, target: Vector, signs: Vector) -> Vector:
@@ -233,8 +219,8 @@ def signed_minimum(matrix: Matrix, target: Vector, signs: Vector) -> Vector:
     comoment = np.block([[matrix, target[:, None]], [target[None, :], np.full((1, 1), least)]])
     gram = Gram(names, width + 2, 0, 1.0, np.zeros(width + 1), comoment)
     given = {names[j]: "+" if signs[j] > 0 else "-" for j in np.flatnonzero(signs)}
-    fitted = constrained_fit(gram, TARGET, names[:-1], signs=given)
-    return np.array([*fitted.coefficients.values()])
+    fields, *_ = constrained_fit(gram, TARGET, names[:-1], signs=given)
+    return np.array([*fields["coefficients"].values()])
 
 
 def sign_numbers(signs: Mapping[str, str], columns: Sequence[str]) -> Vector:

@@ -276,13 +276,6 @@ class LevelState(LinearState):
         return of_levels + float(along @ along)
 
 
-#: Message where a model has no Gram.
-NO_GRAM = (
-    "the model has a group of so many levels that there is no Gram of its columns, of which this "
-    "is computed; summary() and intervals() have its standard errors"
-)
-
-
 @dataclass(frozen=True)
 class BesideLevels(Linear):
     """A problem of columns and one group of levels, whose block is never formed."""
@@ -365,7 +358,7 @@ def fitted_rows_of(
     if not (isinstance(state, LevelState) and state.is_within):
         return FittedRows(gram, ridge, chosen)
     deviations = None if ridge else _deviations(gram, names, state)
-    return FittedRows(None, ridge, chosen, known=deviations, without=NO_GRAM)
+    return FittedRows(None, ridge, chosen, known=deviations)
 
 
 def _deviations(gram: Gram, names: Sequence[str], state: LevelState) -> Deviations:

@@ -228,20 +228,45 @@ def scaled(
     scale: bool,
 ) -> Linear:
     """Scale columns and target to unit variance, `comoment` in place; K responses are K rows."""
+    diagonal = np.arange(len(comoment))
+    fields, inverse = scaling(
+        comoment[diagonal, diagonal], products, variation, means, target_mean, weight, ridge, scale
+    )
+    G = comoment
+    G *= inverse
+    G *= inverse[:, None]
+    G[diagonal, diagonal] = np.where(fields["constant"], 0.0, 1.0)
+    return Linear(G, **fields)
+
+
+def scaling(
+    squares: Vector,
+    products: Vector,
+    variation: Any,
+    means: tuple[Vector, Vector],
+    target_mean: Any,
+    weight: float,
+    ridge: float,
+    scale: bool,
+) -> tuple[dict[str, Any], Vector]:
+    """Return the fields of a `Linear` without G, and the factor from sums to correlations.
+
+    The factor has shape (D,) and is 0 for constant columns; `squares` is the diagonal of the
+    comoment, `products` are those with the target.
+    """
     mean, mean_low = means
-    diagonal = np.arange(len(mean))
-    deviation = np.sqrt(comoment[diagonal, diagonal] / weight)
+    deviation = np.sqrt(squares / weight)
     constant = is_constant(deviation, mean, mean_low)
     spread = np.where(constant, 1.0, deviation)
     target_spread = np.sqrt(variation / weight)
     inverse = np.where(constant, 0.0, 1.0 / (spread * np.sqrt(weight)))
-    G = comoment
-    G *= inverse
-    G *= inverse[:, None]
-    G[diagonal, diagonal] = np.where(constant, 0.0, 1.0)
-    c = products * inverse / (target_spread * np.sqrt(weight))
     unit = np.ones_like(mean) if scale else spread
-    return Linear(G, c, ridge / unit**2, unit, spread, constant, mean, target_mean, target_spread)
+    fields = {
+        "c": products * inverse / (target_spread * np.sqrt(weight)), "ridge": ridge / unit**2,
+        "unit": unit, "spread": spread, "constant": constant, "mean": mean,
+        "target_mean": target_mean, "target_spread": target_spread,
+    }  # fmt: skip
+    return fields, inverse
 
 
 def blocks_of(problem: Linear, columns: Index) -> Matrix:

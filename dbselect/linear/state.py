@@ -7,7 +7,7 @@ coefficients; correlations are not copied.
 Source: Hu, Grubb, Bagnell, Hebert (2016), eq. 1 and section 3.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -46,22 +46,12 @@ class LinearState:
         self._select_of(self.members, held)
 
     def _select_of(self, members: Sequence[Index], held: Sequence[int]) -> None:
-        self._state = _problem_of(self.problem, members).state()
-        self._changed()
+        self.selection = _problem_of(self.problem, members).state()
         for group in held:
-            self._state.add([group])
-
-    def _changed(self) -> None:
-        self._selected: tuple[list[int], list[int], list[int]] | None = None
-
-    @property
-    def _lists(self) -> tuple[list[int], list[int], list[int]]:
-        if self._selected is None:
-            self._selected = self._state.selected()
-        return self._selected
+            self.selection.add([group])
 
     def _number(self, what: int) -> float:
-        return float(self._state.read(what, (1,))[0])
+        return float(self.selection.read(what, (1,))[0])
 
     @property
     def blocked(self) -> Iterable[tuple[Index, Index]]:
@@ -81,17 +71,17 @@ class LinearState:
     @property
     def held(self) -> list[int]:
         """The selected groups."""
-        return list(self._lists[0])
+        return list(self.selection.selected()[0])
 
     @property
     def support(self) -> list[int]:
         """The columns of the selected groups that are not aliased, in the order of rows of U."""
-        return list(self._lists[1])
+        return list(self.selection.selected()[1])
 
     @property
     def aliased(self) -> list[int]:
         """The columns of the selected groups that depend on earlier ones, in order."""
-        return sorted(self._lists[2])
+        return sorted(self.selection.selected()[2])
 
     @property
     def variance(self) -> Vector:
@@ -101,7 +91,7 @@ class LinearState:
     @property
     def b(self) -> Matrix:
         """The gradient of each response; shape (K, D)."""
-        return self._state.read(GRADIENT, np.atleast_2d(self.problem.c).shape)
+        return self.selection.read(GRADIENT, np.atleast_2d(self.problem.c).shape)
 
     @property
     def explained(self) -> float:
@@ -120,15 +110,15 @@ class LinearState:
 
     def gains(self) -> Vector:
         """Return gain(g | S) of each of the J groups; 0 for the selected ones."""
-        return self._state.read(GAINS, (self.size,))
+        return self.selection.read(GAINS, (self.size,))
 
     def losses(self) -> Vector:
         """Return loss(g | S) after aliased columns replace g; 0 if not selected. O(|S|^2)."""
-        return self._state.read(LOSSES, (self.size,))
+        return self.selection.read(LOSSES, (self.size,))
 
     def factor(self, columns: Index) -> Matrix:
         """Return columns of U, with a row for each column of `support`."""
-        return self._state.factor(columns, len(self._lists[1]))
+        return self.selection.factor(columns, len(self.selection.selected()[1]))
 
     def add(self, group: int) -> float:
         """Select a group and return its gain."""
@@ -136,21 +126,19 @@ class LinearState:
 
     def add_all(self, groups: Sequence[int]) -> float:
         """Select several groups at once and return their joint gain."""
-        self._changed()
-        return self._state.add(groups)
+        return self.selection.add(groups)
 
     def remove(self, group: int) -> float:
         """Remove a selected group and return its loss."""
-        self._changed()
-        return self._state.remove(group)
+        return self.selection.remove(group)
 
     def dependent(self) -> tuple[Index, Vector, Vector]:
         """Return dependent columns, their conditional variances and squared gradients (shares)."""
-        remaining, variance = self._state.read(LEFT, self.variance.shape), self.variance
+        remaining, variance = self.selection.read(LEFT, self.variance.shape), self.variance
         depends = remaining <= RANK_SHARE * variance
-        depends[self._lists[2]] = True
+        depends[self.selection.selected()[2]] = True
         depends &= (variance > 0) & ~self.problem.constant
-        depends[self._lists[1]] = False
+        depends[self.selection.selected()[1]] = False
         columns = np.flatnonzero(depends)
         total = variance[columns]
         return columns, remaining[columns] / total, (self.b[:, columns] ** 2).sum(axis=0) / total
@@ -163,31 +151,33 @@ class LinearState:
         """Return an independent copy."""
         copied = type(self).__new__(type(self))
         copied.__dict__.update(self.__dict__)
-        copied._state = self._state.copy()
+        copied.selection = self.selection.copy()
         return copied
 
     def __copy__(self) -> Self:
         return self.copy()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_state": None, "_selected": self.held}
+        return {**self.__dict__, "selection": self.held}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         self.__dict__.update(kept)
-        self._select(kept["_selected"])
+        self._select(kept["selection"])
 
     def coef(self) -> Vector:
         """Return w(S) on unit-variance columns; shape (D,), or (K, D) for several responses."""
-        return self._state.read(COEF, self.problem.c.shape)
+        return self.selection.read(COEF, self.problem.c.shape)
 
     def coefficients(self) -> Matrix:
         """Return w(S) after 0, 1, 2, ... groups; shape (groups + 1, D), or (.., K, D)."""
-        return self._state.read(COEFFICIENTS, (len(self._lists[0]) + 1, *self.problem.c.shape))
+        return self.selection.read(
+            COEFFICIENTS, (len(self.selection.selected()[0]) + 1, *self.problem.c.shape)
+        )
 
     def response_gains(self) -> Matrix:
         """Return the gain of each response by each group added so far; shape (groups added, K)."""
         responses = len(np.atleast_2d(self.problem.c))
-        return self._state.read(RESPONSE_GAINS, (len(self._lists[0]), responses))
+        return self.selection.read(RESPONSE_GAINS, (len(self.selection.selected()[0]), responses))
 
     def degrees(self) -> float:
         """Return tr(C_SS^-1 G_SS), the effective number of columns; the rank at ridge 0."""
@@ -197,43 +187,15 @@ class LinearState:
         """Bound the condition number of C_SS, in the 1-norm."""
         return self._number(CONDITION)
 
-    def greedy(
-        self, rule: str, costs: Vector, turn: Callable[[int, bool, float], None], **limits: Any
-    ) -> tuple[Matrix, int, list[BaseException]]:
-        """Select groups by a rule of the library, as `Selection.greedy` does."""
-        self._changed()
-        return self._state.greedy(rule, costs, turn, **limits)
-
-    def prices(self, order: Sequence[int], costs: Vector, worth: float, **options: Any) -> Vector:
-        """Return up to which price prefixes of an order have each group, as `Selection.prices`."""
-        return self._state.prices(order, costs, worth, **options)
-
-    def upper_bounds(self, order: Sequence[int], costs: Vector, budgets: Vector) -> Vector:
-        """Return upper bounds on the explained share of any groups within each budget; shape (B,).
-
-        For any selected groups S and any other groups T ::
-
-            F(S + T) - F(S) <= 1/mu sum_{g in T} gain(g | S)
-
-        with mu the least eigenvalue of the conditional covariance of all unselected groups, after
-        each group's block is whitened. S runs over the prefixes of `order`, whatever is selected;
-        the least bound is returned. If groups share columns, mu is 0 and the bound is F(all).
-        O(D^3 + J^2 B).
-
-        Source: Hu, Grubb, Bagnell, Hebert (2016), Lemmas 3.1, 3.3, 3.4, where S is empty in mu; Das
-        and Kempe (2011), Lemma 2.5.
-        """
-        return self._state.bounds(order, costs, budgets)
-
     def inverse_factor(self) -> Matrix:
         """Return ``L'^-1``, upper triangular."""
-        rank = len(self._lists[1])
-        return self._state.read(INVERSE, (rank, rank)).T
+        rank = len(self.selection.selected()[1])
+        return self.selection.read(INVERSE, (rank, rank)).T
 
     def coordinates(self) -> Matrix:
         """Return the coordinates of each response; their squares add up to F; shape (K, |S|)."""
         responses = len(np.atleast_2d(self.problem.c))
-        return self._state.read(COORDINATES, (len(self._lists[1]), responses)).T
+        return self.selection.read(COORDINATES, (len(self.selection.selected()[1]), responses)).T
 
 
 def explained(C: Matrix, c: Vector, scale: Vector) -> float:

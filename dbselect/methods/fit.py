@@ -1,6 +1,5 @@
-"""Fit a model on given columns: least squares, exact or not, and generalised linear models."""
+"""Fit a model on given columns: least squares and generalised linear models."""
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack, cast
@@ -8,18 +7,17 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 import numpy as np
 import polars as pl
 
-from dbselect.errors import ArgumentError, ColumnError, DataError, shown
+from dbselect.errors import ArgumentError, ColumnError, shown
 from dbselect.families import parse
 from dbselect.glm.links import ESTIMATED, family_of
 from dbselect.linear.condition import warn_of_dependence, warn_of_leak
-from dbselect.linear.exact import ExactFit, exact_least_squares
-from dbselect.linear.inference import Deviations, FittedRows, through_origin
+from dbselect.linear.inference import FittedRows, through_origin
 from dbselect.linear.least_squares import apart_of, least_squares
-from dbselect.linear.problem import check_filled, check_usable, constant_target
+from dbselect.linear.problem import check_filled, check_usable
 from dbselect.options.kinds import COLUMNS
 from dbselect.options.option import checked_options, shows
 from dbselect.record import formulas
-from dbselect.record.columns import INTERCEPT, check_roles, match, with_indicators
+from dbselect.record.columns import check_roles, match, with_indicators
 from dbselect.record.dependences import shares_of
 from dbselect.record.formulas import translate
 from dbselect.record.gram import Gram
@@ -42,7 +40,6 @@ from dbselect.sources.open import brought_here, open_table
 from dbselect.sources.passes import Passes
 from dbselect.sources.read import gram as read_gram
 from dbselect.sources.request import check_numeric
-from dbselect.sources.wide.exact import ExactSums, exact_sums
 from dbselect.spec.options import FitOptions
 from dbselect.spec.spec import Spec, answer_of
 
@@ -77,7 +74,7 @@ def fit(
     Raises
     ------
     ColumnError : an unknown column, or none besides the target
-    ArgumentError : `exact` with a Gram, a ridge or a family; an option or a field out of range
+    ArgumentError : an option or a field out of range
     SourceError : a family and a Gram, or a stream that can be read only once
     DataError : no usable rows; a target that is constant, that is 0 where it is missing, or that
         the family does not allow; an offset for which some rows have no mean
@@ -85,9 +82,9 @@ def fit(
     Warns
     -----
     ConditionWarning : the columns are so nearly dependent that their coefficients keep
-        fewer than six digits; never with `exact`
+        fewer than six digits
     DependenceWarning : a column is dropped that depends on others except for a small residual,
-        which may explain much of the target; never with `exact`
+        which may explain much of the target
     SeparationWarning : with a family, some columns determine the target of some rows, so that
         the coefficients diverge
     SkippedRowsWarning : more than a tenth of the rows of the table is left out
@@ -96,11 +93,7 @@ def fit(
     -----
     A Gram holds comoments of 16 digits, of which the coefficients of nearly dependent
     columns keep 16 - log10(condition of their correlations); no solver can recover
-    more. The exact mode has no such limit. It also takes one pass, at ten times the cost of
-    `gram` for whole numbers and about thirty times for arbitrary doubles, and solves in
-    O(D^4.6): 3 ms for 10 columns, 2 s for 50, 40 s for 100. It takes the doubles of the
-    table as exact: columns that depend on others except for rounding are not
-    aliased, and the fit uses that rounding. Values must be 0 or 1e-240 to 1e60.
+    more. The difference of two such columns, as a column of its own, keeps its digits.
 
     A family takes one pass for means and the null model (two with an offset, one
     more over the target for classes), then one for each Newton step but the last: about six in
@@ -112,10 +105,8 @@ def fit(
 
     References
     ----------
-    Ozaki, Ogita, Oishi, Rump (2012), Numerical Algorithms 59; Bareiss (1968), Mathematics of
-    Computation 22; Higham (2002), section 12, for the refinement of the plain mode. McCullagh,
-    Nelder (1989), section 2.5; Lawless (1987), Canadian Journal of Statistics 15; Venables,
-    Ripley (2002), section 7.4.
+    Higham (2002), section 12, for the refinement. McCullagh, Nelder (1989), section 2.5; Lawless
+    (1987), Canadian Journal of Statistics 15; Venables, Ripley (2002), section 7.4.
 
     Examples
     --------
@@ -125,8 +116,6 @@ def fit(
     >>> model = ds.fit(table, "y", ["a"])
     >>> model.summary().select("term", pl.col("estimate", "std_error", "p_value").round(3)).rows()
     [('(intercept)', 0.5, 0.866, 0.622), ('a', 2.0, 0.316, 0.024)]
-    >>> ds.fit(table, "y", exact=True).coefficients
-    {'a': 2.0, 'b': 0.5}
     >>> counts = pl.DataFrame({"x": [0, 0, 1, 1], "y": [1, 3, 4, 8]})
     >>> model = ds.fit(counts, "y", family="poisson")
     >>> model.predict(counts.select("x")).round(6).tolist()  # the mean of each x
@@ -149,17 +138,8 @@ def fit(
         check_roles(columns, roles)
     values = cast("Mapping[str, Any]", checked)
     constraints = {name: values[name] for name in ("signs", "uncorrelated") if values[name]}
-    for name, value in constraints.items():
-        if checked["exact"]:
-            raise ArgumentError(
-                f"{name} is {shown(value)}; fits with exact=True have no constraints"
-            )
     if not problem.is_linear:
         _check_of_family(problem, constraints)
-        if checked["exact"]:
-            raise ArgumentError(
-                f"exact is True; fits of family '{problem.family}' are iterations, and never exact"
-            )
         columns_to_read = _read_columns(problem, columns)
         return fitted_in_passes(
             problem, call, columns_to_read, lambda passes: _groups_in(problem, passes, columns),
@@ -168,8 +148,6 @@ def fit(
     for name in ("tol", "max_iter"):
         if (value := values[name]) is not None:
             raise ArgumentError(f"{name} is {value!r}; the linear model needs no iterations")
-    if checked["exact"]:
-        return _exact(problem, columns, call)
     return _linear(problem, columns, call, **constraints)
 
 
@@ -203,7 +181,7 @@ def _several(
     models = {name: list(own) for name, own in (checked["models"] or {}).items()}
     if columns is not None:
         raise ArgumentError(f"columns is {shown(columns)}; models has the columns of each")
-    if problem.is_linear and not checked["exact"] and not isinstance(problem.source, np.ndarray):
+    if problem.is_linear and not isinstance(problem.source, np.ndarray):
         union = list(dict.fromkeys(name for own in models.values() for name in own))
         problem = problem.on_gram(_gram(problem, union, checked["uncorrelated"]))
     return {name: fit(problem, own, **cast("Any", rest)) for name, own in models.items()}
@@ -322,58 +300,6 @@ def _gram(problem: Spec, columns: Sequence[str] | None, also: Sequence[str] = ()
     check_numeric(table, [target])
     policy = policy_but_for([target], problem.null_policy)
     return read_gram(table, names, problem.weight, null_policy=policy, terms=problem.terms)
-
-
-def _exact(problem: Spec, columns: list[str] | None, call: Call) -> Model:
-    if problem.ridge:
-        raise ArgumentError(f"ridge is {problem.ridge!r}; exact fits are at ridge 0")
-    if gram_given(problem) is not None:
-        raise ArgumentError("exact is True; a Gram is rounded, so source must be a table")
-    extras = {"null_policy": problem.null_policy != "skip", "terms": problem.terms is not None}
-    for name, is_given in extras.items():
-        if is_given:
-            raise ArgumentError(
-                f"{name} is given; exact fits take the values of the table as they are"
-            )
-    table = table_of(problem, columns) if problem.rows is not None else problem.source
-    names = _read_columns(problem, columns)
-    sums: ExactSums = exact_sums(table, problem.targets[0], names, problem.weight)
-    intercept = problem.intercept
-    first = 0 if intercept else 1
-    result = exact_least_squares(
-        sums.products[first:, first:], sums.exponent[first:], sums.scale, intercept,
-        sums.per_one[first:],
-    )  # fmt: skip
-    *features, target = sums.columns
-    if result.total == 0:
-        raise DataError(constant_target(target, sums.rows, sums.skipped))
-    terms = [INTERCEPT, *features] if intercept else features
-    coefficients = dict(zip(terms, result.coef, strict=True))
-    groups = _groups(problem, features, sums.terms)
-    share = 1.0 - result.rss / result.total
-    return Model(
-        target=target,
-        intercept=coefficients.pop(INTERCEPT, 0.0),
-        coefficients=coefficients,
-        groups=groups.names,
-        spent=groups.spent(range(len(groups.names))),
-        explained=share,
-        r2=share,
-        aliased=tuple(terms[j] for j in result.aliased),
-        rows=sums.rows,
-        skipped=sums.skipped,
-        fit=FittedRows(None, intercept=intercept, known=_deviations(result, terms, sums.rows)),
-        terms=sums.terms,
-        call=call,
-    )
-
-
-def _deviations(fit: ExactFit, terms: list[str], rows: int) -> Deviations:
-    """Return the standard errors of the terms that are not aliased."""
-    kept = [j for j in range(len(terms)) if j not in fit.aliased]
-    free = rows - len(kept)
-    variance = fit.rss / free if free > 0 else math.nan
-    return Deviations({terms[j]: math.sqrt(variance * fit.variance[j]) for j in kept}, free)
 
 
 def projected_gram(problem: Spec) -> Gram:

@@ -159,7 +159,7 @@ def _warned(answers: pa.StructArray) -> pa.StructArray:
         warnings.warn(
             f"segments leave out columns {columns} as dependent on others but for a trace, by "
             "which they may explain much of the target; anytime_sequence of such a record says how "
-            "much, and fit(exact=True) or the difference as a column of its own keeps it",
+            "much, and the difference as a column of its own keeps it",
             DependenceWarning,
             stacklevel=2,
         )

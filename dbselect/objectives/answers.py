@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, as_completed
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -250,22 +250,6 @@ def _cancel(futures: Iterable[Any]) -> None:
 BATCH = 16
 
 
-class Asked(Protocol):
-    """What lazy evaluation needs of a score."""
-
-    held: list[int]
-
-    @property
-    def value(self) -> float:
-        """Score of the selected groups."""
-
-    def ask(self, sets: Iterable[Sequence[int]]) -> None:
-        """Evaluate several sets in one batch."""
-
-    def value_of(self, held: Iterable[int]) -> float:
-        """Score of some groups."""
-
-
 @dataclass(eq=False)
 class Lazily:
     """The groups that a step asks about, of one search."""
@@ -286,7 +270,7 @@ class Lazily:
         batch = 1 if executor is None else getattr(executor, "_max_workers", BATCH)
         return cls(costs, bool(lazy), sample, batch, np.random.default_rng(seed))
 
-    def __call__(self, score: Asked, among: list[int]) -> list[int]:
+    def __call__(self, score: Any, among: list[int]) -> list[int]:
         """Return the groups of `among` whose gains are known after the step."""
         if self.sample is not None and self.sample < len(among):
             among = sorted(self.rng.choice(among, self.sample, replace=False).tolist())
@@ -305,7 +289,8 @@ class Lazily:
             asked += batch
         return asked
 
-    def _worth(self, score: Asked, group: int) -> float:
+    def _worth(self, score: Any, group: int) -> float:
         """Return the gain per cost; a loss counts more for a dearer group."""
-        gain, cost = score.value_of([*score.held, group]) - score.value, float(self.costs[group])
+        gain: float = score.value_of([*score.held, group]) - score.value
+        cost = float(self.costs[group])
         return gain * cost if gain < 0 else gain / cost

@@ -57,7 +57,7 @@ class Diagnosed(FittedModel):
 
         Raises
         ------
-        ArgumentError : the model has no statistics of its rows, or was fitted with ``exact=True``
+        ArgumentError : the model has no statistics of its rows, or no Gram of them
 
         Notes
         -----
@@ -125,7 +125,7 @@ class Diagnosed(FittedModel):
 
         Raises
         ------
-        ArgumentError : the model has a ridge, no statistics of its rows, or ``exact=True``
+        ArgumentError : the model has a ridge, or no statistics or Gram of its rows
         """
         return math.sqrt(self._fitted.variance)
 
@@ -268,8 +268,8 @@ class Diagnosed(FittedModel):
 
         Raises
         ------
-        ArgumentError : level is out of range; the model has a ridge, no statistics of its rows,
-            or ``exact=True``; else as `Predicting.predict`
+        ArgumentError : level is out of range; the model has a ridge, or no statistics or Gram
+            of its rows; else as `Predicting.predict`
         ColumnError, SourceError : as `Predicting.predict`
         DataError : as `Predicting.predict`; the columns are too nearly dependent for a Gram
 

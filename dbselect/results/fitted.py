@@ -90,7 +90,7 @@ class FittedModel:
 
         For linear models p-values are by Student's t with n - rank degrees of freedom, and
         standardized is the estimate for target and column of standard deviation 1, through the
-        origin about 0; NULL for the intercept, and with ``exact=True``. The printed table has a
+        origin about 0; NULL for the intercept. The printed table has a
         head with rows, residual degrees of freedom, sigma, r2, AIC, BIC, the F test and the
         condition number. For a GLM p-values are by the normal distribution (Wald), and the head has
         rows, deviances, dispersion and the likelihood-ratio test. A multinomial model has these
@@ -291,7 +291,7 @@ class FittedModel:
         Raises
         ------
         ArgumentError : there is no such cov_type, or it contradicts `cluster` or `time`; the model
-            has a ridge, no statistics of its rows, or was fitted with ``exact=True``; several
+            has a ridge, or no statistics or Gram of its rows; several
             responses or classes; the source is a Gram, which holds no rows
         ColumnError : the table lacks a column, or has one of another type
         DataError : the rows are not those of the fit; n <= r; a row of the fit has no cluster, or

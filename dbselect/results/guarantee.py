@@ -116,7 +116,9 @@ def certified(
             raise ArgumentError("budgets has None; each must be a number >= 0")
     order = list(dict.fromkeys(step.group for step in records if step.action == "add"))
     state = LinearState(problem, groups.positions)
-    bounds = state.upper_bounds(order, groups.prices.from_below(), np.array(limits, dtype=float))
+    bounds = state.selection.bounds(
+        order, groups.prices.from_below(), np.array(limits, dtype=float)
+    )
     step = [longest_within(spent, budget) for budget in limits]
     # Rounding may put the bound below the explained share.
     bounds = np.maximum(bounds, explained[step])

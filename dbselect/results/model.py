@@ -110,8 +110,8 @@ class Model(Diagnosed, StoredFields, Predicting):
         return is_saturated(self.rows, coefficients, self.fit.ridge)
 
     def _tested(self) -> pl.DataFrame:
-        is_exact = self._least_squares.known is not None
-        if not is_exact and 1.0 - self.r2 < PERFECT_SHARE and self._deviations.free > 0:
+        is_stored = self._least_squares.known is not None
+        if not is_stored and 1.0 - self.r2 < PERFECT_SHARE and self._deviations.free > 0:
             warn_caller(
                 "the columns explain the target exactly, up to rounding: residuals are noise, "
                 "and so are standard errors, tests and intervals",
@@ -162,24 +162,20 @@ def constrained_model(
     **fields: Any,
 ) -> Model:
     """Return the model of columns of a Gram under constraints; `fields` are of the problem."""
-    found = constrained_fit(
+    found, condition, constraint = constrained_fit(
         gram, target, columns, signs=signs or {}, uncorrelated=uncorrelated, **fields
     )
-    warn_of(found.condition)
+    warn_of(condition)
     return Model(
+        **found,
         target=target,
-        intercept=found.intercept,
-        coefficients=found.coefficients,
         groups=groups,
         spent=spent,
-        explained=found.explained,
-        r2=found.r2,
-        aliased=found.aliased,
         rows=gram.rows,
         skipped=gram.skipped,
         fit=FittedRows(
             gram.select([target, *columns]), fields["ridge"], intercept=fields["intercept"],
-            constraint=found.constraint,
+            constraint=constraint,
         ),
         terms=gram.terms.of(columns).with_shares(shares_of(gram)),
         call=call,

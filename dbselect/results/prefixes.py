@@ -708,7 +708,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         Notes
         -----
         ``min over prefixes S of F(S) + knapsack(gains | S) / mu_S``, never above F(all);
-        see `LinearState.upper_bounds`. Where prices are no sums, they are bounded by sums from
+        see `_native.Selection.bounds`. Where prices are no sums, they are bounded by sums from
         below: each set-up is shared out evenly among its groups, so that any set costs at least
         the sum of its groups; needs, rivals and limits only leave sets out. The bound holds
         for every allowed set therefore. O(D^3): about twice the search by rule ``fr``. For several
@@ -771,7 +771,7 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
             raise ArgumentError("per is 'rmse', and several responses have no common unit")
         # Those held in the end, then those given back, the last of them first.
         taken = [*held_after(self.records), *(step.group for step in reversed(self.records))]
-        prices = LinearState(problem, self.positions).prices(
+        prices = LinearState(problem, self.positions).selection.prices(
             list(dict.fromkeys(taken)), groups.costs, worth, parts=groups.prices.arrays,
             spread=float(problem.target_spread) if per == "rmse" else None,
             told=groups.told_by_number,

@@ -85,7 +85,7 @@ def _greedy(
     rule, first = options.get("rule", "fr"), options.get("c_min")
     if RULES[rule].doubling and first is None:
         first = groups.prices.offers([]).costs.min()
-    steps, stop, raised = search.state.greedy(
+    steps, stop, raised = search.state.selection.greedy(
         rule, groups.costs, turned, parts=groups.prices.arrays, told=groups.told_by_number,
         always=search.first, first_cost=first, budget=options.get("budget"),
         max_groups=options.get("max_groups"),

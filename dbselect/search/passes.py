@@ -19,10 +19,10 @@ from dbselect.glm.passes import Data, Roles, first_pass
 from dbselect.glm.state import PassState
 from dbselect.linear.blas import SMALL_SQUARE
 from dbselect.linear.least_squares import Constraint, sign_numbers
-from dbselect.linear.problem import Index, Linear
-from dbselect.linear.state import by_size
+from dbselect.linear.problem import Linear
+from dbselect.linear.state import LinearState
 from dbselect.record.columns import Leaf
-from dbselect.record.gram import Matrix, Vector
+from dbselect.record.gram import Vector
 from dbselect.record.groups import Groups, groups_of, numbers_of
 from dbselect.record.steps import Step, Stop, within
 from dbselect.record.terms import Terms
@@ -397,24 +397,9 @@ def model_of_groups(
     )  # fmt: skip
 
 
-@dataclass(frozen=True, eq=False)
-class Gradient:
-    """The gradient of the deviance, in the form of a linear problem for the criteria."""
-
-    problem: Linear  # of the correlations of the columns
-    members: Sequence[Index]  # the columns of each of the J groups
-    b: Matrix  # shape (P, D), a response for each predictor, the intercept minimised out
-    apart: tuple[()] = ()
-
-    @property
-    def blocked(self) -> Iterator[tuple[Index, Index]]:
-        """Groups and their columns, by size of the group."""
-        return by_size(self.members)
-
-
 def criterion_near(problem: GlmProblem, fit: GlmFit, rule: Rule) -> Vector:
     """Return the scores of the J groups by a rule without refits; O(D P) by the gradient."""
-    near: Any = fit.state
+    near = fit.state
     if rule.on_glm is OnGlm.GRADIENT:
         size = len(problem.unit)
         b = fit.state.b.reshape(size, problem.free).T
@@ -422,5 +407,5 @@ def criterion_near(problem: GlmProblem, fit: GlmFit, rule: Rule) -> Vector:
             problem.correlation, b, problem.ridge, problem.unit, np.ones(size), problem.constant,
             np.zeros(size), 0.0, problem.scale,
         )  # fmt: skip
-        near = Gradient(linear, problem.members, b)
+        near = LinearState(linear, problem.members)
     return rule.criterion(near)(near)

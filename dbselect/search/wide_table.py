@@ -13,7 +13,7 @@ import numpy as np
 
 from dbselect.errors import ArgumentError, DataError, GroupError, SourceError
 from dbselect.linear.lazy_gram import LazyGram, Scanned, WideLinear
-from dbselect.linear.problem import check_usable, is_constant
+from dbselect.linear.problem import check_usable, scaling
 from dbselect.options.conditions import Conditions
 from dbselect.record.columns import SUFFIX, leaves, position
 from dbselect.record.entries import Mask
@@ -171,29 +171,14 @@ class WideTable:
         return replace(self, scans=self.scans.among(at), totals=totals, names=names)
 
     def problem(self, sums: LazyGram, ridge: float, scale: bool) -> WideLinear:
-        """Scale columns and target to unit variance, as `linear.problem.scaled` does."""
+        """Scale columns and target to unit variance, as on the whole Gram."""
         totals, weight = self.totals, float(self.totals.weight[-1])
-        (mean, low), squares = totals.means, totals.squares[:-1]
-        deviation = np.sqrt(squares / weight)
-        constant = is_constant(deviation, mean[:-1], low[:-1])
-        spread = np.where(constant, 1.0, deviation)
-        target_spread = np.sqrt(totals.squares[-1] / weight)
-        inverse = np.where(constant, 0.0, 1.0 / (spread * np.sqrt(weight)))
-        unit = np.ones_like(spread) if scale else spread
-        return WideLinear(
-            G=np.empty((0, 0)),
-            c=totals.products[:-1] * inverse / (target_spread * np.sqrt(weight)),
-            ridge=ridge / unit**2,
-            unit=unit,
-            spread=spread,
-            constant=constant,
-            mean=mean[:-1],
-            target_mean=mean[-1],
-            target_spread=target_spread,
-            sums=sums,
-            inverse=inverse,
-            weight=weight,
-        )
+        (mean, low), squares = totals.means, totals.squares
+        fields, inverse = scaling(
+            squares[:-1], totals.products[:-1], squares[-1], (mean[:-1], low[:-1]), mean[-1],
+            weight, ridge, scale,
+        )  # fmt: skip
+        return WideLinear(G=np.empty((0, 0)), **fields, sums=sums, inverse=inverse, weight=weight)
 
     def gram(self, columns: list[str], comoment: Matrix) -> Gram:
         """Return the Gram of some columns, the target among them."""

@@ -8,7 +8,7 @@
     until no group gains epsilon
 
 A removal loses at most a share nu < 1 of what the step to that size gained, so the value at each
-size rises from visit to visit, and the search ends. An `Allowance` limits the loss of a removal:
+size rises from visit to visit, and the search ends. An allowance limits the loss of a removal:
 `Share` for FoBa, `Beaten` for floating search, which removes r while S without it explains more
 than every set seen that cost no more. At costs of 1 that is its paper's search, which keeps the
 best set of each size and goes back to a smaller set only if that beats the best of its size; each
@@ -20,7 +20,6 @@ Letters 15, SFFS. Departures: groups and costs; only groups that gain epsilon ar
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -37,19 +36,6 @@ from dbselect.selection.moves import (
     together,
     with_room,
 )
-
-
-class Allowance(Protocol):
-    """Limit on the loss of a removal, given the steps so far."""
-
-    def added(self, state: Objective, gain: float) -> None:
-        """Record an added group."""
-
-    def removed(self, state: Objective) -> None:
-        """Record a removed group."""
-
-    def most(self, state: Objective, groups: Sequence[int]) -> float | None:
-        """Return the largest loss allowed for groups; None if they may not be removed."""
 
 
 class Share:
@@ -82,7 +68,7 @@ def foba_search(
     record: Record,
     *,
     epsilon: float,
-    allowance: Allowance,
+    allowance: "Share | Beaten",
     budget: float | None = None,
     max_groups: int | None = None,
     max_steps: int | None = None,

@@ -517,11 +517,6 @@ class FitOptions(Constraints, total=False):
         Option(None, MODELS, "name -> columns, in place of `columns`: a dict of models comes back, "
                "linear ones from one reading of the rows", in_engines=False),
     ]  # fmt: skip
-    exact: Annotated[
-        bool,
-        Option(False, FLAG, "sum the rows of a table and solve in whole numbers: every coefficient "
-               "is the true one for the values of the table, rounded once", in_engines=False),
-    ]  # fmt: skip
     max_iter: MaxIter
     tol: Tol
 

@@ -164,7 +164,7 @@ def whitener(sums: MeatSums, plan: SandwichPlan) -> tuple[Matrix, Matrix]:
     except scipy.linalg.LinAlgError:
         raise DataError(
             "the columns are too nearly dependent for standard errors from a Gram; "
-            "fit them on the table with exact=True"
+            "leave some out, or give their differences as columns"
         ) from None
     inverse = scipy.linalg.solve_triangular(factor, np.diag(unit), lower=True)
     return inverse, inverse.T

@@ -67,7 +67,6 @@ def test_no_share_exceeds_one(seed):
         *ds.group_lasso_path(gram, "y", lambda_min_ratio=1e-9).r2,
         *ds.anytime_sequence(gram, "y", ridge=1e-12).r2,
         *ds.evaluate(ds.anytime_sequence(gram, "y"), gram)["r2"],
-        ds.fit(frame, "y", exact=True).r2,
     ]
     records = pl.DataFrame({"gram": [gram.to_struct()]})
     steps = ds.anytime_sequence_by(records, "y")["sequence"][0].struct
@@ -95,12 +94,6 @@ def test_a_target_whose_squares_underflow_is_not_just_constant(size, weight):
         ds.fit(rows, "y", ["x0"], weight="w")
     near = rows.with_columns(pl.col("y") / size, pl.col("w") / weight)
     assert ds.fit(near, "y", ["x0"], weight="w").r2 < 1
-
-
-def test_exact_sums_of_products_that_underflow_are_refused():
-    rows = noise(50, 1).with_columns(y=1e-150 * pl.col("y"), w=pl.lit(1e-200))
-    with pytest.raises(ds.errors.DataError, match="a value times its weight is "):
-        ds.fit(rows, "y", ["x0"], weight="w", exact=True)
 
 
 @pytest.mark.parametrize(("size", "is_small"), [(1e-150, True), (0.0, False), (1.0, False)])
@@ -152,7 +145,6 @@ def test_more_than_half_of_the_rows_left_out_is_said_with_the_columns(as_source)
         lambda: ds.anytime_sequence(source, "c", family="poisson", max_groups=1),
         lambda: ds.cross_validate(source, "y", "anytime_sequence", folds=2),
         lambda: ds.fit(source, "y"),
-        lambda: ds.fit(source, "y", exact=True),
         lambda: ds.evaluate(linear, source),
         lambda: ds.evaluate(counts, source),
     ]
@@ -198,8 +190,6 @@ def test_every_result_shows_its_rows(skipped):
     model = ds.fit(frame, "y", ["a", "b", "c"])
     assert told in repr(model)
     assert (model.rows, model.skipped) == (100 - skipped, skipped)
-    exact = ds.fit(frame, "y", ["a", "b", "c"], exact=True)
-    assert (exact.rows, exact.skipped) == (100 - skipped, skipped)
     folded = ds.cross_validate(frame, "y", "anytime_sequence", folds=3, groups=names["groups"])
     assert f"{100 - skipped} rows" in repr(folded)
 

@@ -106,7 +106,7 @@ MUST = {
     "threshold": "be above 0.5 and at most 1",
     **dict.fromkeys(["shortlist", "l1_ratio"], "be a number from 0 to 1"),
     **dict.fromkeys(
-        ["literal", "refit", "polish", "exact", "intercept", "scale"], "be True or False"
+        ["literal", "refit", "polish", "intercept", "scale"], "be True or False"
     ),
     "sght.start": "be one of ['ridge', 'zero']",
     **dict.fromkeys(["start", "always"], "be a list of group names"),

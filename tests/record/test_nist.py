@@ -7,7 +7,6 @@ keep 6.9 in the worst rounding of their fifth powers; Filip (condition 7e16) kee
 
 import math
 import re
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,14 +24,8 @@ NIST = Path(__file__).parents[1] / "data" / "nist"
 DIGITS = {"Norris": 11, "Pontius": 11, "NoInt1": 11, "NoInt2": 11, "Longley": 11} | {
     f"Wampler{i}": 6.5 for i in range(1, 6)
 }
-#: The same of the exact mode; the sets that are not whole numbers lose on being read as
-#: doubles, Filip through the tenth powers of its x, which are rounded.
-EXACT = {"Filip": 7, "Longley": 14, "Norris": 13.5, "Pontius": 13} | {
-    "NoInt1": 14, "NoInt2": 14, "Wampler2": 13,
-    **{f"Wampler{i}": 15 for i in (1, 3, 4, 5)},
-}  # fmt: skip
 #: Sets whose residuals are not rounding: the others have certified errors of 0.
-WITH_RESIDUALS = [name for name in EXACT if name not in ("Wampler1", "Wampler2")]
+WITH_RESIDUALS = [name for name in DIGITS if name not in ("Wampler1", "Wampler2")]
 #: Sets with an intercept, which every search has.
 SEARCHED = [name for name in DIGITS if not name.startswith("NoInt")]
 #: Digits of Wampler's sets where records are merged: Polars cuts a LazyFrame into as many
@@ -215,7 +208,7 @@ def test_searches_keep_the_digits_of_the_fit(name, together):
     assert digits([model.intercept, *coefficients], data.coef) >= DIGITS[name]
 
 
-@pytest.mark.parametrize("name", [name for name in DIGITS if name in WITH_RESIDUALS])
+@pytest.mark.parametrize("name", WITH_RESIDUALS)
 def test_standard_errors_of_a_gram(name):
     data = certified(name)
     errors = ds.fit(data.frame, "y", intercept=data.intercept).summary()["std_error"]
@@ -224,23 +217,3 @@ def test_standard_errors_of_a_gram(name):
     # digits as the coefficients.
     kept = min(16 + math.log10(1 - data.r2), DIGITS[name])
     assert digits(errors, data.errors) >= kept - 0.5
-
-
-@pytest.mark.parametrize("name", list(EXACT))
-def test_exact_mode(name):
-    data = certified(name)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = ds.fit(data.frame, "y", intercept=data.intercept, exact=True)
-        table = model.summary()
-    assert digits(table["estimate"], data.coef) >= EXACT[name]
-    assert digits(table["std_error"], data.errors) >= min(EXACT[name], 13.5)
-    assert digits([model.r2], [data.r2]) >= 11
-    assert model.aliased == ()
-
-
-@pytest.mark.parametrize("name", ["Wampler1", "Wampler2"])
-def test_perfect_fits_are_perfect_in_the_exact_mode(name):
-    table = ds.fit(certified(name).frame, "y", exact=True).summary()
-    limit = 0.0 if name == "Wampler1" else 1e-15
-    assert (table["std_error"] <= limit).all()

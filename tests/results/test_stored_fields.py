@@ -26,7 +26,6 @@ FOLDS = ds.gram_by(LINEAR, fold=3, columns=["a", "b", "y"])
 MADE = {
     "Model": lambda: ds.fit(LINEAR, "y", null_policy="mean"),
     "prefix": lambda: ds.anytime_sequence(LINEAR, "y").at(budget=2),
-    "exact": lambda: ds.fit(LINEAR, "y", ["a", "b"], exact=True),
     "JointModel": lambda: ds.anytime_sequence(LINEAR, ["y", "a"]).at(),
     "GlmModel": lambda: ds.fit(TABLE, "hit", X, family="binomial"),
     "multinomial": lambda: ds.fit(TABLE, "class", ["a", "b"], family="multinomial", ridge=0.1),

@@ -154,10 +154,6 @@ def test_a_summary_prints_its_fit_and_is_a_table(rows):
     assert "LR(1)" in str(family.summary())
 
 
-def test_without_digits_or_rows_facts_are_left_out(rows):
-    exact = ds.fit(rows.select("b", "c", "y"), "y", exact=True)
-    assert "AIC" not in str(exact.summary())
-    with pytest.raises(ds.errors.ArgumentError, match="exact=True"):
-        exact.covariance()
+def test_a_ridge_has_no_covariance(rows):
     with pytest.raises(ds.errors.ArgumentError, match=r"ridge is 0\.1"):
         ds.fit(rows.select("b", "c", "y"), "y", ridge=0.1).covariance()

@@ -7,9 +7,10 @@ import numpy as np
 import polars as pl
 import pytest
 import statsmodels.api as sm
+from trials.rationals import fitted as rational_fit
 
 import dbselect as ds
-from dbselect.errors import ArgumentError, ColumnError, DataError, LeftOutWarning, SelectionWarning
+from dbselect.errors import ArgumentError, ColumnError, DataError, SelectionWarning
 
 
 def table(rng: np.random.Generator, rows: int = 60) -> pl.DataFrame:
@@ -34,13 +35,12 @@ def refit(frame: pl.DataFrame, columns: list[str], weight: str | None, intercept
     return sm.WLS(frame["y"].to_numpy(), X, w).fit()
 
 
-@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("weight", [None, "w"])
-def test_summary_is_that_of_statsmodels(weight, intercept, exact):
+def test_summary_is_that_of_statsmodels(weight, intercept):
     frame = table(np.random.default_rng(1))
     frame = frame if weight else frame.drop("w")
-    model = ds.fit(frame, "y", weight=weight, intercept=intercept, exact=exact)
+    model = ds.fit(frame, "y", weight=weight, intercept=intercept)
     fit = refit(frame, list("abcd"), weight, intercept)
     found = model.summary()
     assert found["term"].to_list() == ["(intercept)"] * intercept + list("abcd")
@@ -54,8 +54,7 @@ def test_summary_is_that_of_statsmodels(weight, intercept, exact):
     assert model.r2 == pytest.approx(fit.rsquared, rel=1e-12)
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_aliased_terms_have_estimate_0_and_no_error(exact):
+def test_aliased_terms_have_estimate_0_and_no_error():
     rng = np.random.default_rng(2)
     X = rng.integers(-9, 9, (30, 2))
     frame = pl.DataFrame(X, schema=["a", "b"]).with_columns(
@@ -63,7 +62,7 @@ def test_aliased_terms_have_estimate_0_and_no_error(exact):
         one=pl.lit(1),
         y=pl.Series(X @ [1.0, 2.0] + rng.normal(size=30)),
     )
-    model = ds.fit(frame, "y", ["a", "b", "total", "one"], exact=exact)
+    model = ds.fit(frame, "y", ["a", "b", "total", "one"])
     found = model.summary()
     assert model.aliased == ("total", "one")
     assert found.rows()[3:] == [(name, 0.0, None, None, None, None) for name in ("total", "one")]
@@ -72,11 +71,10 @@ def test_aliased_terms_have_estimate_0_and_no_error(exact):
     np.testing.assert_allclose(found["p_value"][:3], fit.pvalues, rtol=1e-9)
 
 
-@pytest.mark.parametrize("exact", [False, True])
 @pytest.mark.parametrize("rows", [2, 3])
-def test_models_without_rows_left_have_estimates_only(rows, exact):
+def test_models_without_rows_left_have_estimates_only(rows):
     frame = table(np.random.default_rng(3), rows)
-    found = ds.fit(frame, "y", ["a", "b"], exact=exact).summary()
+    found = ds.fit(frame, "y", ["a", "b"]).summary()
     assert found["estimate"].null_count() == 0
     assert found.select("std_error", "statistic", "p_value").null_count().row(0) == (3, 3, 3)
 
@@ -91,17 +89,12 @@ def test_source_of_any_kind_gives_the_same_model(as_any_source):
     assert (model.groups, model.spent) == (["a", "c"], 2.0)
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_columns_are_all_but_target_and_weight_unless_named(exact):
-    frame = table(np.random.default_rng(8)).with_columns(text=pl.lit("x"))
-    if exact:
-        with pytest.warns(LeftOutWarning, match="'text'"):
-            assert ds.fit(frame, "y", weight="w", exact=True).columns == list("abcd")
-    frame = frame.drop("text")
-    assert ds.fit(frame, "y", weight="w", exact=exact).columns == list("abcd")
-    assert ds.fit(frame, "y", ["*"], weight="w", exact=exact).columns == list("abcd")
-    assert ds.fit(frame, "y", ["d", "[a", "b"][::2], exact=exact).columns == ["d", "b"]
-    assert ds.fit(frame, "y", exact=exact).columns == [*"abcd", "w"]
+def test_columns_are_all_but_target_and_weight_unless_named():
+    frame = table(np.random.default_rng(8))
+    assert ds.fit(frame, "y", weight="w").columns == list("abcd")
+    assert ds.fit(frame, "y", ["*"], weight="w").columns == list("abcd")
+    assert ds.fit(frame, "y", ["d", "[a", "b"][::2]).columns == ["d", "b"]
+    assert ds.fit(frame, "y").columns == [*"abcd", "w"]
 
 
 def test_ridge_is_that_of_a_sequence_and_has_no_summary():
@@ -150,10 +143,13 @@ def test_prefixes_of_nearly_dependent_columns_keep_the_digits_of_the_gram():
     )
     seq = ds.anytime_sequence(ds.gram(mirrored(half)), "y")
     assert 1e6 < seq.condition < 1e10
+    whole = {name: list(map(Fraction, mirrored(half)[name])) for name in half.columns}
     for size in range(1, 7):
         model = seq.at(size=size)
-        exact = ds.fit(mirrored(half), "y", model.columns, exact=True)
-        assert model.coefficients == pytest.approx(exact.coefficients, rel=1e-13)
+        features = [whole[name] for name in model.columns]
+        _, *slopes = rational_fit(features, whole["y"], [Fraction(1)] * 256)
+        expected = dict(zip(model.columns, map(float, slopes), strict=True))
+        assert model.coefficients == pytest.approx(expected, rel=1e-13)
 
 
 def test_summary_of_a_chosen_model_warns():
@@ -205,17 +201,14 @@ FRAME = pl.DataFrame({"a": [1.0, 2.0, 4.0], "b": [1.0, 3.0, 2.0], "y": [1.0, 2.0
         (FRAME, {"columns": ["y"]}, ColumnError, "columns names 'y', which is the target"),
         (FRAME, {"columns": ["a", "b"], "weight": "b"}, ColumnError, "which is the weight; leave"),
         (FRAME, {"weight": "q"}, ColumnError, "'q'"),
-        (FRAME, {"exact": True, "ridge": 0.1}, ArgumentError, "ridge is 0.1; exact fits are"),
-        (ds.gram(FRAME), {"exact": True}, ArgumentError, "source must be a table"),
         (ds.gram(FRAME), {"weight": "a"}, ArgumentError, "a Gram was made with its weights"),
         (FRAME.with_columns(y=1.0), {}, DataError, "target 'y' is constant"),
         (FRAME.clear(), {}, DataError, "no usable rows"),
     ],
 )
 def test_wrong_arguments_are_refused(source, arguments, error, message):
-    for exact in [False, True] if isinstance(source, pl.DataFrame) else [False]:
-        with pytest.raises(error, match=message):
-            ds.fit(source, **({"target": "y", "exact": exact} | arguments))
+    with pytest.raises(error, match=message):
+        ds.fit(source, **({"target": "y"} | arguments))
 
 
 def test_columns_need_not_be_whole_groups():

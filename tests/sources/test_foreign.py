@@ -201,7 +201,6 @@ def test_a_glob_keeps_the_columns_that_a_folder_has(partitioned, pattern):
         lambda frame: ds.anytime_sequence(frame, "kind", {"a": ["a"]}),
         lambda frame: ds.anytime_sequence(frame, ["kind", "y"]),
         lambda frame: ds.fit(frame, "kind"),
-        lambda frame: ds.fit(frame, "kind", exact=True),
         lambda frame: ds.sght(frame, "kind", max_columns=1, max_groups=1),
         lambda frame: ds.cross_validate(frame, "kind", "anytime_sequence", folds=3),
         lambda frame: ds.anytime_sequence(frame, "kind", family="poisson"),

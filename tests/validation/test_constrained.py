@@ -150,7 +150,6 @@ TABLE = drawn(0)[2]
         ({"signs": {"q": "+"}}, "signs names unknown column 'q'"),
         ({"uncorrelated": ["q"]}, "uncorrelated names unknown column 'q'"),
         ({"uncorrelated": ["y"]}, "uncorrelated names the target 'y'"),
-        ({"signs": {"x0": "+"}, "exact": True}, "fits with exact=True have no constraints"),
         ({"models": {"a": "x0"}}, "models of 'a' is 'x0'; it must be a list of column names"),
         ({"models": {"a": ["x0"]}, "columns": ["x1"]}, "models has the columns of each"),
     ],

@@ -317,7 +317,6 @@ def test_models_that_have_none_say_why():
     model, _ = fitted()
     for refused, options, told in [
         (ds.fit(TABLE, "y", COLUMNS, ridge=0.1), {}, r"ridge is 0\.1"),
-        (ds.fit(TABLE.head(9), "y", ["a"], exact=True), {}, "exact=True, which keeps no Gram"),
         (joint, {}, "ask one of model.responses"),
         (classes, {}, "whose classes have a predictor each"),
         (ds.fit(TABLE, "flag", COLUMNS, ridge=0.1, family="binomial"), {}, r"ridge is 0\.1"),
