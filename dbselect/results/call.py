@@ -14,6 +14,7 @@ from dbselect.objectives.score import Score
 from dbselect.options.conditions import Conditions, Shared, checked
 from dbselect.options.kinds import FRACTION, POSITIVE, one_of
 from dbselect.record.terms import Terms
+from dbselect.results.parts import Of
 from dbselect.spec.spec import Spec, answer_of, problem_of
 
 M = TypeVar("M")
@@ -120,20 +121,9 @@ class Answer:
         def call(self) -> Call:
             """The problem, without its rows, and the method with its options."""
 
-    @property
-    def problem(self) -> Spec:
-        """The problem, without its rows."""
-        return self.call.problem
-
-    @property
-    def ridge(self) -> float:
-        """Penalty, >= 0."""
-        return self.problem.ridge
-
-    @property
-    def scale(self) -> bool:
-        """Whether the penalty is on unit-variance columns."""
-        return self.problem.scale
+    problem = Of[Spec]("call", "The problem, without its rows.")
+    ridge = Of[float]("problem", "Penalty, >= 0.")
+    scale = Of[bool]("problem", "Whether the penalty is on unit-variance columns.")
 
     @property
     def has_intercept(self) -> bool:

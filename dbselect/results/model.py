@@ -25,6 +25,7 @@ from dbselect.record.terms import Terms
 from dbselect.results.call import Call
 from dbselect.results.diagnosed import Diagnosed
 from dbselect.results.fields import StoredFields
+from dbselect.results.parts import Of
 from dbselect.results.prediction.predict import Predicting, Predictor
 from dbselect.spec.spec import Spec
 
@@ -221,40 +222,13 @@ class JointModel(StoredFields, Predicting):
     def _first(self) -> Model:
         return next(iter(self.responses.values()))
 
-    @property
-    def groups(self) -> list[str]:
-        """Groups held, in the order added."""
-        return self._first.groups
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns of the groups held."""
-        return self._first.columns
-
-    @property
-    def aliased(self) -> tuple[str, ...]:
-        """Columns that depend linearly on columns before them."""
-        return self._first.aliased
-
-    @property
-    def rows(self) -> int:
-        """Rows that the models were fitted to."""
-        return self._first.rows
-
-    @property
-    def skipped(self) -> int:
-        """Rows left out."""
-        return self._first.skipped
-
-    @property
-    def saturated(self) -> bool:
-        """Whether each model has as many coefficients as rows."""
-        return self._first.saturated
-
-    @property
-    def spent(self) -> float:
-        """Summed cost of the groups held, which all responses share."""
-        return self._first.spent
+    groups = Of[list[str]]("_first", "Groups held, in the order added.")
+    columns = Of[list[str]]("_first", "The columns of the groups held.")
+    aliased = Of[tuple[str, ...]]("_first", "Columns that depend linearly on columns before them.")
+    rows = Of[int]("_first", "Rows that the models were fitted to.")
+    skipped = Of[int]("_first", "Rows left out.")
+    saturated = Of[bool]("_first", "Whether each model has as many coefficients as rows.")
+    spent = Of[float]("_first", "Summed cost of the groups held, which all responses share.")
 
     @property
     def explained(self) -> float:
@@ -311,10 +285,7 @@ class JointModel(StoredFields, Predicting):
             "ask one of model.responses"
         )
 
-    @property
-    def terms(self) -> Terms:
-        """How the columns of the table became those of the models."""
-        return self._first.terms
+    terms = Of[Terms]("_first", "How the columns of the table became those of the models.")
 
     @property
     def _prepared(self) -> Terms:

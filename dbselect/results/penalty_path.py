@@ -24,6 +24,7 @@ from dbselect.record.prices import BUDGET_SLACK
 from dbselect.results.call import Call, Judged
 from dbselect.results.fields import StoredFields
 from dbselect.results.model import Model
+from dbselect.results.parts import Of
 from dbselect.selection.moves import Mask
 
 
@@ -113,10 +114,9 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         """D columns of the groups, in the order of `coef`."""
         return self.groups.members
 
-    @property
-    def penalties(self) -> Vector:
-        """The penalties, falling, for columns and a target of unit variance; shape (L,)."""
-        return self.found.penalties
+    penalties = Of[Vector](
+        "found", "The penalties, falling, for columns and a target of unit variance; shape (L,)."
+    )
 
     @property
     def lambdas(self) -> Vector:
@@ -133,10 +133,7 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         """Coefficients in the table's units; shape (L, D)."""
         return np.asarray(self.scaled_coef * self.found.spread)
 
-    @property
-    def intercept(self) -> Vector:
-        """Intercepts, in the target's unit; shape (L,)."""
-        return self.found.intercept
+    intercept = Of[Vector]("found", "Intercepts, in the target's unit; shape (L,).")
 
     @property
     def lengths(self) -> Matrix:
@@ -146,15 +143,8 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         """
         return self.found.lengths
 
-    @property
-    def r2(self) -> Vector:
-        """1 - RSS/TSS on the rows of the Gram; shape (L,)."""
-        return self.found.r2
-
-    @property
-    def gap(self) -> Vector:
-        """Duality gap, a bound on the objective less its minimum; shape (L,)."""
-        return self.found.gap
+    r2 = Of[Vector]("found", "1 - RSS/TSS on the rows of the Gram; shape (L,).")
+    gap = Of[Vector]("found", "Duality gap, a bound on the objective less its minimum; shape (L,).")
 
     @property
     def violation(self) -> Vector:
@@ -169,20 +159,11 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         """Units that enter, in order of entry."""
         return [self._units[at] for at in self.found.entered]
 
-    @property
-    def entered_at(self) -> list[int]:
-        """For each of `entered`, the number of the first penalty at which it is not 0."""
-        return self.found.entered_at
-
-    @property
-    def rows(self) -> int:
-        """Rows of the Gram."""
-        return self.gram.rows
-
-    @property
-    def skipped(self) -> int:
-        """Rows left out of it."""
-        return self.gram.skipped
+    entered_at = Of[list[int]](
+        "found", "For each of `entered`, the number of the first penalty at which it is not 0."
+    )
+    rows = Of[int]("gram", "Rows of the Gram.")
+    skipped = Of[int]("gram", "Rows left out of it.")
 
     @property
     def spent(self) -> Vector:

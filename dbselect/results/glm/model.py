@@ -25,6 +25,7 @@ from dbselect.record.terms import Terms
 from dbselect.results.call import Answer, Call
 from dbselect.results.fields import StoredFields
 from dbselect.results.fitted import FittedModel
+from dbselect.results.parts import Of
 from dbselect.results.prediction.predict import Predicting, Predictor
 
 
@@ -72,15 +73,8 @@ class OfFamily(Answer):
         """The column that is predicted."""
         return self.problem.targets[0]
 
-    @property
-    def offset(self) -> str | None:
-        """Column that is added to the predictor."""
-        return self.problem.offset
-
-    @property
-    def exposure(self) -> str | None:
-        """Column whose logarithm is added to the predictor."""
-        return self.problem.exposure
+    offset = Of[str | None]("problem", "Column that is added to the predictor.")
+    exposure = Of[str | None]("problem", "Column whose logarithm is added to the predictor.")
 
     @property
     def offsets(self) -> Offset:
