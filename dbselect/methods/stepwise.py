@@ -248,9 +248,8 @@ def step(problem: Spec, **options: Unpack[StepOptions]) -> AnySequence:
     search: Any = open_search(problem, call)
     judge = _judge(search, checked)
     start = _start(search, checked)
-    first_groups = search.groups.prices.closed(dict.fromkeys([*search.first, *start]))
-    start = first_groups
-    check_first(search.groups, first_groups, checked["budget"])
+    start = search.groups.prices.closed(dict.fromkeys([*search.first, *start]))
+    check_first(search.groups, start, checked["budget"])
     penalty = checked["penalty"]
     name = f"step-{checked['criterion']}" if penalty is None else f"step-{penalty:g}"
 
@@ -285,12 +284,6 @@ def _start(search: Search, options: StepOptions) -> list[int]:
     return numbers
 
 
-def _penalty(options: StepOptions, rows: int) -> float:
-    if options["penalty"] is not None:
-        return float(options["penalty"])
-    return 2.0 if options["criterion"] == "aic" else math.log(rows)
-
-
 def _judge(search: GramSearch | RowSearch, options: StepOptions) -> Judge:
     free, is_quadratic = 1.0, True
     if isinstance(search, RowSearch):
@@ -302,14 +295,16 @@ def _judge(search: GramSearch | RowSearch, options: StepOptions) -> Judge:
         at = search.gram.position(search.target, "target")
         rows, null = search.gram.rows, float(search.gram.comoment[at, at])
         has_intercept = search.call.problem.intercept
-    price, null_parameters = _penalty(options, rows), free * has_intercept
+    price, null_parameters = options["penalty"], free * has_intercept
+    if price is None:
+        price = 2.0 if options["criterion"] == "aic" else math.log(rows)
 
     def of(value: float, parameters: float) -> float:
         if rows - parameters / free <= 0:
             return math.inf
         residual = max(1.0 - value, SMALLEST_SHARE) * null
         loss = float(gaussian_loss(rows, np.array(residual))) if is_quadratic else residual
-        return loss + price * parameters
+        return loss + float(price) * parameters
 
     def parameters(state: Any) -> float:
         linear = state.fit.state if isinstance(search, RowSearch) else state

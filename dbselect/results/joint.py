@@ -10,7 +10,6 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from dbselect.errors import DataError, DbselectError
 from dbselect.linear import information
 from dbselect.linear.problem import Linear, linear, shares
 from dbselect.pages.html import listed
@@ -20,10 +19,9 @@ from dbselect.record.policies import clip_share
 from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
 from dbselect.results import store
-from dbselect.results.call import Call
+from dbselect.results.call import Call, Of
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.model import JointModel
-from dbselect.results.parts import Of
 from dbselect.results.prefixes import Prefixes
 from dbselect.results.sequence import Sequence
 
@@ -141,9 +139,6 @@ class JointSequence(Prefixes[JointModel]):
             for name, seq in self.responses.items()
         ]
         return pl.concat(tables)
-
-    def _no_criterion(self, criterion: str) -> DbselectError:
-        return DataError(f"{self.gram.rows} rows are too few for criterion {criterion!r}")
 
     def _priced(self, groups: Groups, spent: Vector, call: Call) -> "JointSequence":
         responses = {name: seq._priced(groups, spent, call) for name, seq in self.responses.items()}

@@ -22,10 +22,9 @@ from dbselect.record.dependences import shares_of
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.policies import clip_share, is_saturated, row_counts
 from dbselect.record.terms import Terms
-from dbselect.results.call import Call
+from dbselect.results.call import Call, Of
 from dbselect.results.diagnosed import Diagnosed
 from dbselect.results.fields import StoredFields
-from dbselect.results.parts import Of
 from dbselect.results.prediction.predict import Predicting, Predictor
 from dbselect.spec.spec import Spec
 
@@ -268,18 +267,8 @@ class JointModel(StoredFields, Predicting):
         ]
         return pl.concat(tables)
 
-    def robust_errors(
-        self,
-        source: Any,
-        *,
-        cov_type: Any = None,
-        cluster: Any = None,
-        time: str | None = None,
-        maxlags: int | None = None,
-        weight: str | None = None,
-    ) -> NoReturn:
+    def robust_errors(self, *places: Any, **options: Any) -> NoReturn:
         """Refuse: call it for one response, ``model.responses["y"].robust_errors(table)``."""
-        del source, cov_type, cluster, time, maxlags, weight
         raise ArgumentError(
             f"a JointModel has the responses {list(self.responses)}, each with errors of its own; "
             "ask one of model.responses"

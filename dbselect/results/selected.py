@@ -13,10 +13,9 @@ from dbselect.pages.html import Glance, InNotebooks, listed
 from dbselect.record.gram import Vector
 from dbselect.record.policies import row_counts
 from dbselect.record.steps import Stop
-from dbselect.results.call import Call
+from dbselect.results.call import Call, Of
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel, Model
-from dbselect.results.parts import Of
 from dbselect.results.scored import ScoreModel
 from dbselect.selection.dash import Run
 from dbselect.spec.spec import Spec

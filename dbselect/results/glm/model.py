@@ -22,10 +22,9 @@ from dbselect.record.formulas import Formula
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.policies import is_saturated, row_counts
 from dbselect.record.terms import Terms
-from dbselect.results.call import Answer, Call
+from dbselect.results.call import Answer, Call, Of
 from dbselect.results.fields import StoredFields
 from dbselect.results.fitted import FittedModel
-from dbselect.results.parts import Of
 from dbselect.results.prediction.predict import Predicting, Predictor
 
 
