@@ -16,7 +16,7 @@ from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import Search, check_first
 from dbselect.search.rows import RowSearch
-from dbselect.selection.foba import Beaten, Share, backward_search, foba_search
+from dbselect.selection.foba import Allowance, Beaten, Share, backward_search, foba_search
 from dbselect.selection.moves import beginning
 from dbselect.selection.step import Judge, step_search
 from dbselect.spec.options import BackwardOptions, FloatingOptions, FobaOptions, StepOptions
@@ -64,17 +64,27 @@ def foba(problem: Spec, **options: Unpack[FobaOptions]) -> AnySequence:
     """
     checked, call = asked(problem, "foba", FobaOptions, options)
     search = open_search(problem, call, checked, lazy=True)
-    check_first(search.groups, search.first, checked["budget"])
+    return _both_ways(
+        search, checked, Share(float(checked["nu"])), epsilon=float(checked["epsilon"]),
+        backward=checked["backward"],
+    )  # fmt: skip
+
+
+def _both_ways(
+    search: Search, options: Any, allowance: Allowance, *, epsilon: float, backward: str
+) -> AnySequence:
+    """Add groups, and remove those whose loss the allowance permits."""
+    budget, most = options["budget"], options.get("max_groups")
+    check_first(search.groups, search.first, budget, most)
 
     def walk(record: Record) -> Stop:
         return foba_search(
-            search.state, search.groups, search.criterion(checked["rule"]),
-            search.usefulness(checked["backward"]), record, epsilon=float(checked["epsilon"]),
-            allowance=Share(float(checked["nu"])), budget=checked["budget"],
-            max_steps=checked["max_steps"], always=search.first,
+            search.state, search.groups, search.criterion(options["rule"]),
+            search.usefulness(backward), record, epsilon=epsilon, allowance=allowance,
+            budget=budget, max_groups=most, max_steps=options["max_steps"], always=search.first,
         )  # fmt: skip
 
-    return search.run(f"foba-{checked['rule']}", walk, checked["callback"])
+    return search.run(f"{search.call.method}-{options['rule']}", walk, options["callback"])
 
 
 @shows(FloatingOptions)
@@ -126,17 +136,7 @@ def floating(problem: Spec, **options: Unpack[FloatingOptions]) -> AnySequence:
     """
     checked, call = asked(problem, "floating", FloatingOptions, options)
     search = open_search(problem, call, checked, lazy=True)
-    check_first(search.groups, search.first, checked["budget"], checked["max_groups"])
-
-    def walk(record: Record) -> Stop:
-        return foba_search(
-            search.state, search.groups, search.criterion(checked["rule"]),
-            search.usefulness("loss"), record, epsilon=0.0,
-            allowance=Beaten(search.groups.prices), budget=checked["budget"],
-            max_groups=checked["max_groups"], max_steps=checked["max_steps"], always=search.first,
-        )  # fmt: skip
-
-    return search.run(f"floating-{checked['rule']}", walk, checked["callback"])
+    return _both_ways(search, checked, Beaten(search.groups.prices), epsilon=0.0, backward="loss")
 
 
 @shows(BackwardOptions)

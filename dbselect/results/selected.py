@@ -286,19 +286,15 @@ class Selected(InNotebooks, Generic[M_co]):
     )
 
     @property
-    def history(self) -> Vector:
-        """The objective at the start of the descent and after each step, before the refit."""
-        return self._how(Convergence).history
+    def _descent(self) -> Convergence:
+        return self._how(Convergence)
 
-    @property
-    def converged(self) -> bool:
-        """Whether the descent converged before `max_iter` steps."""
-        return self._how(Convergence).converged
-
-    @property
-    def iterations(self) -> int:
-        """Steps of the descent."""
-        return self._how(Convergence).iterations
+    history = Of[Vector](
+        "_descent",
+        "The objective at the start of the descent and after each step, before the refit.",
+    )
+    converged = Of[bool]("_descent", "Whether the descent converged before `max_iter` steps.")
+    iterations = Of[int]("_descent", "Steps of the descent.")
 
     @property
     def diagnostics(self) -> Diagnostics:
@@ -315,7 +311,7 @@ class Selected(InNotebooks, Generic[M_co]):
         """Penalty of the model, and its distance from the minimum."""
         return self._how(Shrinkage)
 
-    # Properties that return the model's own methods, so that a warning names the caller's line.
+    # The model's own methods, so that a warning names the caller's line.
 
     @property
     def summary(self) -> Callable[[], pl.DataFrame]:

@@ -274,8 +274,7 @@ class CrossValidation(StoredFields, InNotebooks):
     def _chosen(self, choice: str, keys: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
         if choice not in CHOICES:
             raise ArgumentError(f"choice is {choice!r}; it must be one of {list(CHOICES)}")
-        source = self._segment(keys)
-        rows = self._rows_of(keys)
+        source, rows = self._segment(keys), self._rows_of(keys)
         chosen = rows.filter(choice)
         if chosen.is_empty():
             raise DataError(rows["reason"][0])
