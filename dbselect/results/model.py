@@ -267,7 +267,7 @@ class JointModel(StoredFields, Predicting):
         ]
         return pl.concat(tables)
 
-    def robust_errors(self, *places: Any, **options: Any) -> NoReturn:
+    def robust_errors(self, source: Any, **options: Any) -> NoReturn:
         """Refuse: call it for one response, ``model.responses["y"].robust_errors(table)``."""
         raise ArgumentError(
             f"a JointModel has the responses {list(self.responses)}, each with errors of its own; "

@@ -206,7 +206,8 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
     def held(self, step: int) -> list[int]:
         """Return the numbers of the groups held after a step, in the order added."""
-        return held_after(self.records[: self._checked(step)])
+        check_at("step", step, len(self.spent))
+        return held_after(self.records[: int(step)])
 
     def columns_held(self, step: int) -> list[int]:
         """Return the numbers of the columns of the groups held after a step, each once."""
@@ -982,10 +983,6 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         """
         names = cls._RECORD_TYPE.names
         return cls.from_struct(files.read_row(path, names, cls._WHAT))
-
-    def _checked(self, step: int) -> int:
-        check_at("step", step, len(self.spent))
-        return int(step)
 
     def _was_chosen(self, step: int) -> bool:
         """Whether the search chose the groups held after a step."""
