@@ -100,11 +100,6 @@ def dash(problem: Spec, **options: Unpack[DashOptions]) -> Selected[Any]:
     if rounds is not None and rounds > k:
         raise ArgumentError(f"rounds is {rounds!r}; there are only k = {k} to choose")
 
-    def limits(groups: Groups, first: list[int]) -> Limits:
-        if len(first) > k:
-            raise ArgumentError(f"always names {len(first)} groups; k allows {k}")
-        return Limits(k, tuple(first))
-
     with turns(None, "rounds", checked["callback"]) as turn:
 
         def run(start: Objective, limits: Limits) -> Run[Any]:
@@ -123,7 +118,7 @@ def dash(problem: Spec, **options: Unpack[DashOptions]) -> Selected[Any]:
                 int(stalled), int(completed), None if math.isnan(bound) else bound,
             )  # fmt: skip
 
-        return choice_of(problem, call, checked, run, limits, in_library=in_library, lazy=True)
+        return choice_of(problem, call, checked, run, in_library=in_library, lazy=True)
 
 
 @shows(GreedyOptions)
@@ -398,10 +393,11 @@ def limits_within(options: Any) -> LimitsOf:
     """Return the limits of a choice: k, a budget, and groups to take first."""
 
     def limits(groups: Groups, first: list[int]) -> Limits:
-        check_first(groups, first, options["budget"])
+        budget = options.get("budget")
+        check_first(groups, first, budget)
         if len(first) > options["k"]:
             raise ArgumentError(f"always names {len(first)} groups; k allows {options['k']}")
-        return Limits(options["k"], tuple(first), options["budget"], groups.prices)
+        return Limits(options["k"], tuple(first), budget, groups.prices)
 
     return limits
 

@@ -1,7 +1,7 @@
 """The lasso, the elastic net and the group lasso: paths, a model at one penalty, an order."""
 
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Any, TypeVar, Unpack
 
 from dbselect.errors import ArgumentError, ColumnError, ConvergenceWarning, unknown, warn_caller
 from dbselect.linear.condition import CONDITION_LIMIT, warn_of
@@ -89,7 +89,7 @@ def lasso_path(problem: Spec, **options: Unpack[LassoPathOptions]) -> LassoPath:
     [['a', 'b']]
     """
     checked, call = asked(problem, "lasso_path", LassoPathOptions, options)
-    return _path(problem, call, checked)[0]
+    return _path(LassoPath, problem, call, checked)[0]
 
 
 @shows(LassoOptions)
@@ -130,18 +130,23 @@ def lasso(problem: Spec, **options: Unpack[LassoOptions]) -> Selected[Model]:
     1.0
     """
     checked, call = asked(problem, "lasso", LassoOptions, options)
-    return selected_model(*_path(problem, call, checked), checked)
+    return selected_model(*_path(LassoPath, problem, call, checked), checked)
 
 
-def _path(problem: Spec, call: Call, options: Any) -> tuple[LassoPath, int | None]:
-    if not options["l1_ratio"]:
+P = TypeVar("P", bound=PenaltyPath)
+
+
+def _path(kind: type[P], problem: Spec, call: Call, options: Any) -> tuple[P, int | None]:
+    """Return a path, and the index of the penalty with the best criterion."""
+    if kind is LassoPath and not options["l1_ratio"]:
         raise ArgumentError(
             f"l1_ratio is {options['l1_ratio']!r}; it must be a number above 0 and at most 1, as a "
             "ridge alone takes no column out"
         )
     search = gram_search(problem, call)
-    path, preferred = penalty_path_of(search, "lasso_path", options)
-    return LassoPath(call, search.groups, search.gram, search.linear, path), preferred
+    method = "lasso_path" if kind is LassoPath else "group_lasso_path"
+    path, preferred = penalty_path_of(search, method, options)
+    return kind(call, search.groups, search.gram, search.linear, path), preferred
 
 
 #: Documented tolerance of the optimality conditions, in correlations.
@@ -301,7 +306,7 @@ def group_lasso_path(problem: Spec, **options: Unpack[GroupLassoPathOptions]) ->
     [0.0, 0.667, 0.878]
     """
     checked, call = asked(problem, "group_lasso_path", GroupLassoPathOptions, options)
-    return _group_path(gram_search(problem, call), checked)[0]
+    return _path(GroupLassoPath, problem, call, checked)[0]
 
 
 @shows(SparseGroupLassoOptions)
@@ -347,7 +352,7 @@ def sparse_group_lasso(
     (['u', 'v'], ['a', 'b'])
     """
     checked, call = asked(problem, "sparse_group_lasso", SparseGroupLassoOptions, options)
-    return selected_model(*_group_path(gram_search(problem, call), checked), checked)
+    return selected_model(*_path(GroupLassoPath, problem, call, checked), checked)
 
 
 @shows(GroupLassoOptions)
@@ -412,8 +417,3 @@ def group_lasso(problem: Spec, **options: Unpack[GroupLassoOptions]) -> AnySeque
 
     sequence: AnySequence = search.run("group-lasso", walk, None)
     return sequence
-
-
-def _group_path(search: GramSearch, options: Any) -> tuple[GroupLassoPath, int | None]:
-    path, preferred = penalty_path_of(search, "group_lasso_path", options)
-    return GroupLassoPath(search.call, search.groups, search.gram, search.linear, path), preferred

@@ -109,12 +109,6 @@ class Deviance:
         return Coefficients(intercept, coef), slope
 
 
-def check_start(start: Any) -> None:
-    """Refuse an invalid start."""
-    if not isinstance(start, Mapping):
-        one_of(StartName).check("start", start)
-
-
 def descent_of(task: "DescentTask", limits: tuple[int, int], options: DescentOptions) -> Descent:
     """Descend within two limits; warn if the descent has not converged."""
     descent = task.descend(limits, options)
@@ -346,7 +340,8 @@ def sght(problem: Spec, **options: Unpack[SghtOptions]) -> Selected[Any]:
     {'a': 3.0, 'c': 1.0}
     """
     checked, call = asked(problem, "sght", SghtOptions, options)
-    check_start(checked["start"])
+    if not isinstance(checked["start"], Mapping):
+        one_of(StartName).check("start", checked["start"])
     search: Any = open_search(problem, call, several=True)
     task = task_of(search, checked["refit"])
     limits = (

@@ -16,7 +16,7 @@ from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import Search, check_first
 from dbselect.search.rows import RowSearch
-from dbselect.selection.foba import Beaten, Share, backward_search, foba_search
+from dbselect.selection.foba import Allowance, Beaten, Share, backward_search, foba_search
 from dbselect.selection.moves import beginning
 from dbselect.selection.step import Judge, step_search
 from dbselect.spec.options import BackwardOptions, FloatingOptions, FobaOptions, StepOptions
@@ -64,17 +64,27 @@ def foba(problem: Spec, **options: Unpack[FobaOptions]) -> AnySequence:
     """
     checked, call = asked(problem, "foba", FobaOptions, options)
     search = open_search(problem, call, checked, lazy=True)
-    check_first(search.groups, search.first, checked["budget"])
+    return _both_ways(
+        search, checked, Share(float(checked["nu"])), epsilon=float(checked["epsilon"]),
+        backward=checked["backward"],
+    )  # fmt: skip
+
+
+def _both_ways(
+    search: Search, options: Any, allowance: Allowance, *, epsilon: float, backward: str
+) -> AnySequence:
+    """Add groups, and remove those whose loss the allowance permits."""
+    budget, most = options["budget"], options.get("max_groups")
+    check_first(search.groups, search.first, budget, most)
 
     def walk(record: Record) -> Stop:
         return foba_search(
-            search.state, search.groups, search.criterion(checked["rule"]),
-            search.usefulness(checked["backward"]), record, epsilon=float(checked["epsilon"]),
-            allowance=Share(float(checked["nu"])), budget=checked["budget"],
-            max_steps=checked["max_steps"], always=search.first,
+            search.state, search.groups, search.criterion(options["rule"]),
+            search.usefulness(backward), record, epsilon=epsilon, allowance=allowance,
+            budget=budget, max_groups=most, max_steps=options["max_steps"], always=search.first,
         )  # fmt: skip
 
-    return search.run(f"foba-{checked['rule']}", walk, checked["callback"])
+    return search.run(f"{search.call.method}-{options['rule']}", walk, options["callback"])
 
 
 @shows(FloatingOptions)
@@ -126,17 +136,7 @@ def floating(problem: Spec, **options: Unpack[FloatingOptions]) -> AnySequence:
     """
     checked, call = asked(problem, "floating", FloatingOptions, options)
     search = open_search(problem, call, checked, lazy=True)
-    check_first(search.groups, search.first, checked["budget"], checked["max_groups"])
-
-    def walk(record: Record) -> Stop:
-        return foba_search(
-            search.state, search.groups, search.criterion(checked["rule"]),
-            search.usefulness("loss"), record, epsilon=0.0,
-            allowance=Beaten(search.groups.prices), budget=checked["budget"],
-            max_groups=checked["max_groups"], max_steps=checked["max_steps"], always=search.first,
-        )  # fmt: skip
-
-    return search.run(f"floating-{checked['rule']}", walk, checked["callback"])
+    return _both_ways(search, checked, Beaten(search.groups.prices), epsilon=0.0, backward="loss")
 
 
 @shows(BackwardOptions)
@@ -248,9 +248,8 @@ def step(problem: Spec, **options: Unpack[StepOptions]) -> AnySequence:
     search: Any = open_search(problem, call)
     judge = _judge(search, checked)
     start = _start(search, checked)
-    first_groups = search.groups.prices.closed(dict.fromkeys([*search.first, *start]))
-    start = first_groups
-    check_first(search.groups, first_groups, checked["budget"])
+    start = search.groups.prices.closed(dict.fromkeys([*search.first, *start]))
+    check_first(search.groups, start, checked["budget"])
     penalty = checked["penalty"]
     name = f"step-{checked['criterion']}" if penalty is None else f"step-{penalty:g}"
 
@@ -285,12 +284,6 @@ def _start(search: Search, options: StepOptions) -> list[int]:
     return numbers
 
 
-def _penalty(options: StepOptions, rows: int) -> float:
-    if options["penalty"] is not None:
-        return float(options["penalty"])
-    return 2.0 if options["criterion"] == "aic" else math.log(rows)
-
-
 def _judge(search: GramSearch | RowSearch, options: StepOptions) -> Judge:
     free, is_quadratic = 1.0, True
     if isinstance(search, RowSearch):
@@ -302,14 +295,16 @@ def _judge(search: GramSearch | RowSearch, options: StepOptions) -> Judge:
         at = search.gram.position(search.target, "target")
         rows, null = search.gram.rows, float(search.gram.comoment[at, at])
         has_intercept = search.call.problem.intercept
-    price, null_parameters = _penalty(options, rows), free * has_intercept
+    price, null_parameters = options["penalty"], free * has_intercept
+    if price is None:
+        price = 2.0 if options["criterion"] == "aic" else math.log(rows)
 
     def of(value: float, parameters: float) -> float:
         if rows - parameters / free <= 0:
             return math.inf
         residual = max(1.0 - value, SMALLEST_SHARE) * null
         loss = float(gaussian_loss(rows, np.array(residual))) if is_quadratic else residual
-        return loss + price * parameters
+        return loss + float(price) * parameters
 
     def parameters(state: Any) -> float:
         linear = state.fit.state if isinstance(search, RowSearch) else state

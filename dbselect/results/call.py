@@ -1,14 +1,18 @@
-"""The call that made a result: the problem, without its rows, and the method with its options."""
+"""The call that made a result: the problem, without its rows, and the method with its options.
+
+And what results share: the call, attributes of their parts, criteria of their models.
+"""
 
 import json
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import polars as pl
 
-from dbselect.errors import DbselectError, RecordError
+from dbselect.errors import DataError, DbselectError, RecordError
 from dbselect.linear.information import SIGNS
 from dbselect.objectives.score import Score
 from dbselect.options.conditions import Conditions, Shared, checked
@@ -19,6 +23,8 @@ from dbselect.spec.spec import Spec, answer_of, problem_of
 M = TypeVar("M")
 #: Options that do not change the result, so that a call does not keep them.
 APART = ("callback", "executor", "resume")
+#: Exceptions that a damaged record may raise.
+DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 @dataclass(frozen=True)
@@ -107,8 +113,30 @@ class Call:
                 bool(record["of_gram"]),
                 None if record.get("shared") is None else checked("shared", record["shared"]) or {},
             )
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
+        except DAMAGE as error:
             raise RecordError(f"the problem of the record is damaged: {error}") from error
+
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Of(Generic[T_co]):
+    """A read-only attribute that a part has by the same name, with its documentation."""
+
+    def __init__(self, part: str, doc: str) -> None:
+        self._part, self.__doc__ = part, doc
+
+    def __set_name__(self, cls: Any, name: str) -> None:
+        self._read = attrgetter(f"{self._part}.{name}")
+
+    @overload
+    def __get__(self, whole: None, cls: Any = None) -> Self: ...
+
+    @overload
+    def __get__(self, whole: object, cls: Any = None) -> T_co: ...
+
+    def __get__(self, whole: Any, cls: Any = None) -> Any:
+        return self if whole is None else self._read(whole)
 
 
 class Answer:
@@ -120,20 +148,9 @@ class Answer:
         def call(self) -> Call:
             """The problem, without its rows, and the method with its options."""
 
-    @property
-    def problem(self) -> Spec:
-        """The problem, without its rows."""
-        return self.call.problem
-
-    @property
-    def ridge(self) -> float:
-        """Penalty, >= 0."""
-        return self.problem.ridge
-
-    @property
-    def scale(self) -> bool:
-        """Whether the penalty is on unit-variance columns."""
-        return self.problem.scale
+    problem = Of[Spec]("call", "The problem, without its rows.")
+    ridge = Of[float]("problem", "Penalty, >= 0.")
+    scale = Of[bool]("problem", "Whether the penalty is on unit-variance columns.")
 
     @property
     def has_intercept(self) -> bool:
@@ -250,9 +267,10 @@ class Judged(Answer, Generic[M]):
             raise self._no_criterion(criterion)
         return number
 
-    @abstractmethod
     def _no_criterion(self, criterion: str) -> DbselectError:
         """Return the error for a criterion that is NULL for all models."""
+        first: Any = self.model(0)
+        return DataError(f"{first.rows} rows are too few for criterion {criterion!r}")
 
 
 def _costs(costs: Any) -> Any:

@@ -22,7 +22,7 @@ from dbselect.errors import ArgumentError, RecordError, shown
 from dbselect.record import files
 from dbselect.record.gram import Gram
 from dbselect.record.terms import Terms
-from dbselect.results.call import Call
+from dbselect.results.call import DAMAGE, Call
 
 #: The only classes that are read, dataclasses and enumerations, and their modules.
 _CLASSES = {
@@ -40,8 +40,6 @@ _CLASSES = {
     "NearBest": "results.sets", "BestAcross": "results.sets", "OrderAcross": "results.sets",
     "Proof": "results.selected",
 }  # fmt: skip
-#: Exceptions that a damaged record may raise.
-_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 class StoredFields(files.Stored):
@@ -98,7 +96,7 @@ def of_fields(record: Any) -> Any:
         return _built(kind, json.loads(values) if isinstance(values, str) else values)
     except RecordError:
         raise
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise RecordError(f"the record is damaged: {error}") from error
 
 

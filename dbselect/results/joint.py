@@ -10,7 +10,6 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from dbselect.errors import DataError, DbselectError
 from dbselect.linear import information
 from dbselect.linear.problem import Linear, linear, shares
 from dbselect.pages.html import listed
@@ -20,7 +19,7 @@ from dbselect.record.policies import clip_share
 from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
 from dbselect.results import store
-from dbselect.results.call import Call
+from dbselect.results.call import Call, Of
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.model import JointModel
 from dbselect.results.prefixes import Prefixes
@@ -67,48 +66,21 @@ class JointSequence(Prefixes[JointModel]):
         return listed(list(self.responses)), f"r2 {self.r2[-1]:.4f}"
 
     @property
-    def _used(self) -> str:
-        return self._first._used
-
-    @property
     def _first(self) -> Sequence:
         """The first sequence, for fields that are the same in all."""
         return next(iter(self.responses.values()))
 
-    @property
-    def gram(self) -> Gram:
-        """Gram that was searched."""
-        return self._first.gram
-
-    @property
-    def terms(self) -> Terms:
-        """How the columns of the table became those of the sequence."""
-        return self._first.terms
-
-    @property
-    def groups(self) -> Groups:
-        """Groups, their columns and costs."""
-        return self._first.groups
-
-    @property
-    def aliased(self) -> tuple[str, ...]:
-        """Columns that depend linearly on columns before them."""
-        return self._first.aliased
-
-    @property
-    def spent(self) -> Vector:
-        """Summed cost of the groups held; shape (steps + 1,)."""
-        return self._first.spent
-
-    @property
-    def stop(self) -> Stop:
-        """Why the search ended."""
-        return self._first.stop
-
-    @property
-    def condition(self) -> float:
-        """Estimated condition number of the selected columns' correlations."""
-        return self._first.condition
+    gram = Of[Gram]("_first", "Gram that was searched.")
+    terms = Of[Terms]("_first", "How the columns of the table became those of the sequence.")
+    groups = Of[Groups]("_first", "Groups, their columns and costs.")
+    aliased = Of[tuple[str, ...]]("_first", "Columns that depend linearly on columns before them.")
+    spent = Of[Vector]("_first", "Summed cost of the groups held; shape (steps + 1,).")
+    stop = Of[Stop]("_first", "Why the search ended.")
+    condition = Of[float](
+        "_first", "Estimated condition number of the selected columns' correlations."
+    )
+    call = Of[Call]("_first", "The problem, without its rows, and the method with its options.")
+    _used = Of[str]("_first", "The numbers of rows used and left out, as text.")
 
     @cached_property
     def share(self) -> Vector:
@@ -125,11 +97,6 @@ class JointSequence(Prefixes[JointModel]):
     def r2(self) -> Vector:
         """1 - RSS/TSS of the responses, weighted by `share`; shape (steps + 1,)."""
         return clip_share(self._weighted([seq.r2 for seq in self.responses.values()]))
-
-    @property
-    def call(self) -> Call:
-        """The problem, without its rows, and the method with its options."""
-        return self._first.call
 
     @cached_property
     def records(self) -> list[Step]:
@@ -172,9 +139,6 @@ class JointSequence(Prefixes[JointModel]):
             for name, seq in self.responses.items()
         ]
         return pl.concat(tables)
-
-    def _no_criterion(self, criterion: str) -> DbselectError:
-        return DataError(f"{self.gram.rows} rows are too few for criterion {criterion!r}")
 
     def _priced(self, groups: Groups, spent: Vector, call: Call) -> "JointSequence":
         responses = {name: seq._priced(groups, spent, call) for name, seq in self.responses.items()}

@@ -22,7 +22,7 @@ from dbselect.record.dependences import shares_of
 from dbselect.record.gram import Gram, Vector
 from dbselect.record.policies import clip_share, is_saturated, row_counts
 from dbselect.record.terms import Terms
-from dbselect.results.call import Call
+from dbselect.results.call import Call, Of
 from dbselect.results.diagnosed import Diagnosed
 from dbselect.results.fields import StoredFields
 from dbselect.results.prediction.predict import Predicting, Predictor
@@ -217,40 +217,13 @@ class JointModel(StoredFields, Predicting):
     def _first(self) -> Model:
         return next(iter(self.responses.values()))
 
-    @property
-    def groups(self) -> list[str]:
-        """Groups held, in the order added."""
-        return self._first.groups
-
-    @property
-    def columns(self) -> list[str]:
-        """The columns of the groups held."""
-        return self._first.columns
-
-    @property
-    def aliased(self) -> tuple[str, ...]:
-        """Columns that depend linearly on columns before them."""
-        return self._first.aliased
-
-    @property
-    def rows(self) -> int:
-        """Rows that the models were fitted to."""
-        return self._first.rows
-
-    @property
-    def skipped(self) -> int:
-        """Rows left out."""
-        return self._first.skipped
-
-    @property
-    def saturated(self) -> bool:
-        """Whether each model has as many coefficients as rows."""
-        return self._first.saturated
-
-    @property
-    def spent(self) -> float:
-        """Summed cost of the groups held, which all responses share."""
-        return self._first.spent
+    groups = Of[list[str]]("_first", "Groups held, in the order added.")
+    columns = Of[list[str]]("_first", "The columns of the groups held.")
+    aliased = Of[tuple[str, ...]]("_first", "Columns that depend linearly on columns before them.")
+    rows = Of[int]("_first", "Rows that the models were fitted to.")
+    skipped = Of[int]("_first", "Rows left out.")
+    saturated = Of[bool]("_first", "Whether each model has as many coefficients as rows.")
+    spent = Of[float]("_first", "Summed cost of the groups held, which all responses share.")
 
     @property
     def explained(self) -> float:
@@ -290,27 +263,14 @@ class JointModel(StoredFields, Predicting):
         ]
         return pl.concat(tables)
 
-    def robust_errors(
-        self,
-        source: Any,
-        *,
-        cov_type: Any = None,
-        cluster: Any = None,
-        time: str | None = None,
-        maxlags: int | None = None,
-        weight: str | None = None,
-    ) -> NoReturn:
+    def robust_errors(self, source: Any, **options: Any) -> NoReturn:
         """Refuse: call it for one response, ``model.responses["y"].robust_errors(table)``."""
-        del source, cov_type, cluster, time, maxlags, weight
         raise ArgumentError(
             f"a JointModel has the responses {list(self.responses)}, each with errors of its own; "
             "ask one of model.responses"
         )
 
-    @property
-    def terms(self) -> Terms:
-        """How the columns of the table became those of the models."""
-        return self._first.terms
+    terms = Of[Terms]("_first", "How the columns of the table became those of the models.")
 
     @property
     def _prepared(self) -> Terms:

@@ -1,6 +1,5 @@
 """Penalised models along a falling penalty, of columns and of groups."""
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -21,7 +20,7 @@ from dbselect.record.gram import Gram, Matrix, Vector
 from dbselect.record.groups import Groups
 from dbselect.record.policies import clip_share, row_counts
 from dbselect.record.prices import BUDGET_SLACK
-from dbselect.results.call import Call, Judged
+from dbselect.results.call import Call, Judged, Of
 from dbselect.results.fields import StoredFields
 from dbselect.results.model import Model
 from dbselect.selection.moves import Mask
@@ -49,7 +48,7 @@ class Path:
 
 
 @dataclass(frozen=True, eq=False)
-class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
+class PenaltyPath(Judged[Model], StoredFields, InNotebooks):
     """Penalised models at L falling penalties; the units of the path are columns or groups.
 
     Parameters
@@ -80,19 +79,21 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         return self.problem.targets[0]
 
     @property
-    @abstractmethod
     def _units(self) -> list[str]:
         """Names of the units."""
+        return self.groups.names if self.unit == "group" else self.columns
 
     @property
-    @abstractmethod
-    def _sizes(self) -> Matrix:
-        """The size of each unit in the chart; shape (L, units)."""
+    def _units_of_groups(self) -> list[int]:
+        """The number of units of each group."""
+        sizes = [len(members) for members in self.groups.columns.values()]
+        return [1] * len(sizes) if self.unit == "group" else sizes
 
-    @property
-    @abstractmethod
+    @cached_property
     def _group_held(self) -> Mask:
         """Whether a group has a column that is not 0; shape (L, J)."""
+        starts = np.cumsum([0, *self._units_of_groups[:-1]])
+        return np.asarray(np.logical_or.reduceat(self.lengths > 0, starts, axis=1))
 
     def __repr__(self) -> str:
         return (
@@ -113,10 +114,9 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         """D columns of the groups, in the order of `coef`."""
         return self.groups.members
 
-    @property
-    def penalties(self) -> Vector:
-        """The penalties, falling, for columns and a target of unit variance; shape (L,)."""
-        return self.found.penalties
+    penalties = Of[Vector](
+        "found", "The penalties, falling, for columns and a target of unit variance; shape (L,)."
+    )
 
     @property
     def lambdas(self) -> Vector:
@@ -133,10 +133,7 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         """Coefficients in the table's units; shape (L, D)."""
         return np.asarray(self.scaled_coef * self.found.spread)
 
-    @property
-    def intercept(self) -> Vector:
-        """Intercepts, in the target's unit; shape (L,)."""
-        return self.found.intercept
+    intercept = Of[Vector]("found", "Intercepts, in the target's unit; shape (L,).")
 
     @property
     def lengths(self) -> Matrix:
@@ -146,15 +143,8 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         """
         return self.found.lengths
 
-    @property
-    def r2(self) -> Vector:
-        """1 - RSS/TSS on the rows of the Gram; shape (L,)."""
-        return self.found.r2
-
-    @property
-    def gap(self) -> Vector:
-        """Duality gap, a bound on the objective less its minimum; shape (L,)."""
-        return self.found.gap
+    r2 = Of[Vector]("found", "1 - RSS/TSS on the rows of the Gram; shape (L,).")
+    gap = Of[Vector]("found", "Duality gap, a bound on the objective less its minimum; shape (L,).")
 
     @property
     def violation(self) -> Vector:
@@ -169,20 +159,11 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         """Units that enter, in order of entry."""
         return [self._units[at] for at in self.found.entered]
 
-    @property
-    def entered_at(self) -> list[int]:
-        """For each of `entered`, the number of the first penalty at which it is not 0."""
-        return self.found.entered_at
-
-    @property
-    def rows(self) -> int:
-        """Rows of the Gram."""
-        return self.gram.rows
-
-    @property
-    def skipped(self) -> int:
-        """Rows left out of it."""
-        return self.gram.skipped
+    entered_at = Of[list[int]](
+        "found", "For each of `entered`, the number of the first penalty at which it is not 0."
+    )
+    rows = Of[int]("gram", "Rows of the Gram.")
+    skipped = Of[int]("gram", "Rows left out of it.")
 
     @property
     def spent(self) -> Vector:
@@ -238,9 +219,9 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         return pl.DataFrame(rows, schema=schema, orient="row")
 
     @property
-    @abstractmethod
     def _costs(self) -> Vector:
         """Cost of the group of each of `_units`."""
+        return np.repeat(self.groups.costs, self._units_of_groups)
 
     def model(self, point: int) -> Model:
         """Return the model at a penalty, with the coefficients that the penalty shrank.
@@ -344,12 +325,13 @@ class PenaltyPath(Judged[Model], StoredFields, InNotebooks, ABC):
         longest = self.lengths.max(axis=0)
         kept = [int(j) for j in np.argsort(-longest, kind="stable")[:most] if longest[j] > 0]
         names, count = self._units, len(self.penalties)
+        sizes = self.lengths if self.unit == "group" else self.scaled_coef
         frame = pl.DataFrame(
             {
                 "penalty": np.tile(self.penalties, len(kept)),
                 self.unit: np.repeat([names[j] for j in kept], count),
                 "cost": np.repeat(self._costs[kept], count),
-                self.size[0]: self._sizes[:, kept].T.ravel(),
+                self.size[0]: sizes[:, kept].T.ravel(),
                 "spent": np.tile(self.spent, len(kept)),
                 "r2": np.tile(self.r2, len(kept)),
             },
@@ -385,22 +367,6 @@ class GroupLassoPath(PenaltyPath):
     size: ClassVar[tuple[str, str]] = ("length", "length of the group's coefficients")
     _title: ClassVar[str] = "the path of the group lasso"
 
-    @property
-    def _units(self) -> list[str]:
-        return self.groups.names
-
-    @property
-    def _sizes(self) -> Matrix:
-        return self.lengths
-
-    @property
-    def _group_held(self) -> Mask:
-        return np.asarray(self.lengths > 0)
-
-    @property
-    def _costs(self) -> Vector:
-        return self.groups.costs
-
 
 class LassoPath(PenaltyPath):
     """The lasso, or the elastic net, at L falling penalties.
@@ -422,21 +388,3 @@ class LassoPath(PenaltyPath):
     unit: ClassVar[str] = "column"
     size: ClassVar[tuple[str, str]] = ("coefficient", "coefficient, on unit-variance columns")
     _title: ClassVar[str] = "the path of the lasso"
-
-    @property
-    def _units(self) -> list[str]:
-        return self.columns
-
-    @property
-    def _sizes(self) -> Matrix:
-        return self.scaled_coef
-
-    @cached_property
-    def _group_held(self) -> Mask:
-        starts = [at[0] for at in self.groups.positions]
-        return np.asarray(np.logical_or.reduceat(self.lengths > 0, starts, axis=1))
-
-    @property
-    def _costs(self) -> Vector:
-        sizes = [len(members) for members in self.groups.columns.values()]
-        return np.repeat(self.groups.costs, sizes)

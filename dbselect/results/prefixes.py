@@ -40,7 +40,7 @@ from dbselect.record.steps import (
     spent_after,
 )
 from dbselect.record.terms import Terms
-from dbselect.results.call import Call, Judged
+from dbselect.results.call import Call, Judged, Of
 from dbselect.results.guarantee import Guarantee, certified, guaranteed
 from dbselect.results.heights import explained_at, plateau, stopping_cost, timeliness
 from dbselect.results.prediction.fallback import predictions, served
@@ -148,15 +148,10 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         """D columns of the groups, in the order of the coefficients."""
         return self.groups.members
 
-    @property
-    def unused(self) -> tuple[str, ...]:
-        """Columns that lie in no group."""
-        return self.groups.unused
-
-    @property
-    def positions(self) -> list[npt.NDArray[np.intp]]:
-        """Positions of the columns of each group in `columns`."""
-        return self.groups.positions
+    unused = Of[tuple[str, ...]]("groups", "Columns that lie in no group.")
+    positions = Of[list[npt.NDArray[np.intp]]](
+        "groups", "Positions of the columns of each group in `columns`."
+    )
 
     @property
     def useful(self) -> npt.NDArray[np.bool_]:
@@ -211,7 +206,8 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
 
     def held(self, step: int) -> list[int]:
         """Return the numbers of the groups held after a step, in the order added."""
-        return held_after(self.records[: self._checked(step)])
+        check_at("step", step, len(self.spent))
+        return held_after(self.records[: int(step)])
 
     def columns_held(self, step: int) -> list[int]:
         """Return the numbers of the columns of the groups held after a step, each once."""
@@ -632,9 +628,8 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
             return f"'{group}' {reason}"
         cost = float(self.groups.prices.offers(held).costs[number])
         with_needs = self.groups.prices.with_needs(number, held)[:-1]
-        also = f" with {[self.groups.names[n] for n in with_needs]}, which it needs," * bool(
-            with_needs
-        )
+        needed = [self.groups.names[n] for n in with_needs]
+        also = f" with {needed}, which it needs," if needed else ""
         left = np.inf if budget is None else budget - self.spent[last]
         if cost > left * (1.0 + BUDGET_SLACK):
             return f"'{group}' costs{also} {cost:g} more, and the budget leaves {left:g}"
@@ -988,10 +983,6 @@ class Prefixes(Judged[M], files.Stored, InNotebooks):
         """
         names = cls._RECORD_TYPE.names
         return cls.from_struct(files.read_row(path, names, cls._WHAT))
-
-    def _checked(self, step: int) -> int:
-        check_at("step", step, len(self.spent))
-        return int(step)
 
     def _was_chosen(self, step: int) -> bool:
         """Whether the search chose the groups held after a step."""

@@ -13,7 +13,7 @@ from dbselect.pages.html import Glance, InNotebooks, listed
 from dbselect.record.gram import Vector
 from dbselect.record.policies import row_counts
 from dbselect.record.steps import Stop
-from dbselect.results.call import Call
+from dbselect.results.call import Call, Of
 from dbselect.results.glm.model import GlmModel
 from dbselect.results.model import JointModel, Model
 from dbselect.results.scored import ScoreModel
@@ -252,25 +252,12 @@ class Selected(InNotebooks, Generic[M_co]):
         """Number of rows searched, if the search used a sample of the table; else None."""
         return getattr(self.model, "rows_searched", None)
 
-    @property
-    def columns(self) -> list[str]:
-        """The columns that have coefficients."""
-        return self._model.columns
-
-    @property
-    def groups(self) -> list[str]:
-        """Groups held, in the order added."""
-        return self._model.groups
-
-    @property
-    def spent(self) -> float:
-        """Summed cost of the groups held."""
-        return self._model.spent
-
-    @property
-    def explained(self) -> float:
-        """Share of the target's variance, or of the null deviance, that is explained."""
-        return self._model.explained
+    columns = Of[list[str]]("_model", "The columns that have coefficients.")
+    groups = Of[list[str]]("_model", "Groups held, in the order added.")
+    spent = Of[float]("_model", "Summed cost of the groups held.")
+    explained = Of[float](
+        "_model", "Share of the target's variance, or of the null deviance, that is explained."
+    )
 
     @property
     def r2(self) -> float:
@@ -289,40 +276,25 @@ class Selected(InNotebooks, Generic[M_co]):
             raise FieldError("a JointModel has no target; its responses are in model.responses")
         return model.target
 
-    @property
-    def intercept(self) -> Any:
-        """Intercept of the model, in the target's unit."""
-        return self._model.intercept
+    intercept = Of[Any]("_model", "Intercept of the model, in the target's unit.")
+    coefficients = Of[dict[Any, Any]](
+        "_model", "Column -> coefficient, in the table's units, as in the model."
+    )
+    aliased = Of[tuple[str, ...]]("_model", "Columns that depend linearly on columns before them.")
+    saturated = Of[bool](
+        "_model", "Whether the model has as many coefficients as rows, so that it fits any target."
+    )
 
     @property
-    def coefficients(self) -> dict[Any, Any]:
-        """Column -> coefficient, in the table's units, as in the model."""
-        return self._model.coefficients
+    def _descent(self) -> Convergence:
+        return self._how(Convergence)
 
-    @property
-    def aliased(self) -> tuple[str, ...]:
-        """Columns that depend linearly on columns before them."""
-        return self._model.aliased
-
-    @property
-    def saturated(self) -> bool:
-        """Whether the model has as many coefficients as rows, so that it fits any target."""
-        return self._model.saturated
-
-    @property
-    def history(self) -> Vector:
-        """The objective at the start of the descent and after each step, before the refit."""
-        return self._how(Convergence).history
-
-    @property
-    def converged(self) -> bool:
-        """Whether the descent converged before `max_iter` steps."""
-        return self._how(Convergence).converged
-
-    @property
-    def iterations(self) -> int:
-        """Steps of the descent."""
-        return self._how(Convergence).iterations
+    history = Of[Vector](
+        "_descent",
+        "The objective at the start of the descent and after each step, before the refit.",
+    )
+    converged = Of[bool]("_descent", "Whether the descent converged before `max_iter` steps.")
+    iterations = Of[int]("_descent", "Steps of the descent.")
 
     @property
     def diagnostics(self) -> Diagnostics:
@@ -339,7 +311,7 @@ class Selected(InNotebooks, Generic[M_co]):
         """Penalty of the model, and its distance from the minimum."""
         return self._how(Shrinkage)
 
-    # Properties that return the model's own methods, so that a warning names the caller's line.
+    # The model's own methods, so that a warning names the caller's line.
 
     @property
     def summary(self) -> Callable[[], pl.DataFrame]:
@@ -349,32 +321,17 @@ class Selected(InNotebooks, Generic[M_co]):
             raise FieldError(f"a {type(self.model).__name__} has no summary; see its deviance")
         return model.summary  # type: ignore[no-any-return]
 
-    @property
-    def robust_errors(self) -> Callable[..., Any]:
-        """`Model.robust_errors` of the model."""
-        return self._model.robust_errors
-
-    @property
-    def refit(self) -> Callable[[Any], Any]:
-        """`Model.refit` of the model."""
-        model: Any = self._model
-        method: Callable[[Any], Any] = model.refit
-        return method
-
-    @property
-    def expr(self) -> Callable[..., pl.Expr]:
-        """`Predicting.expr` of the model: the prediction as a Polars expression."""
-        return self._model.expr
-
-    @property
-    def sql(self) -> Callable[..., str]:
-        """`Predicting.sql` of the model: the prediction as an SQL expression."""
-        return self._model.sql
-
-    @property
-    def predict(self) -> Callable[..., npt.NDArray[np.float64]]:
-        """`Predicting.predict` of the model: the predictions of rows in memory."""
-        return self._model.predict
+    robust_errors = Of[Callable[..., Any]]("_model", "`Model.robust_errors` of the model.")
+    refit = Of[Callable[[Any], Any]]("_model", "`Model.refit` of the model.")
+    expr = Of[Callable[..., pl.Expr]](
+        "_model", "`Predicting.expr` of the model: the prediction as a Polars expression."
+    )
+    sql = Of[Callable[..., str]](
+        "_model", "`Predicting.sql` of the model: the prediction as an SQL expression."
+    )
+    predict = Of[Callable[..., npt.NDArray[np.float64]]](
+        "_model", "`Predicting.predict` of the model: the predictions of rows in memory."
+    )
 
 
 def model_in(result: Any) -> Any:

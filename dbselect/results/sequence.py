@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from dbselect.errors import DataError, DbselectError
 from dbselect.linear import information
 from dbselect.linear.inference import FittedRows, check_read
 from dbselect.linear.information import step_tests
@@ -177,9 +176,6 @@ class Sequence(Prefixes[Model]):
     def _step_tests(self, kind: Literal["f", "lr"]) -> pl.DataFrame:
         FittedRows(self.gram, self.ridge).check_least_squares()
         return step_tests(self._fits(), self.steps, kind)
-
-    def _no_criterion(self, criterion: str) -> DbselectError:
-        return DataError(f"{self.gram.rows} rows are too few for criterion {criterion!r}")
 
     def _quadratic(self, what: str) -> Linear:
         return self.linear

@@ -1,6 +1,7 @@
 """Sequences of all families as plain data: lists of steps for engines, records for files."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from dbselect.pages.html import listed
 from dbselect.record.gram import RECORD_TYPE, Gram, Vector
 from dbselect.record.groups import Groups, costs_of
 from dbselect.record.steps import STEP_DTYPES, STEP_TYPE, Choice, Step, Stop, held_after
-from dbselect.results.call import Call
+from dbselect.results.call import DAMAGE, Call
 
 GROUP_TYPE = pa.struct(
     [("name", pa.string()), ("columns", pa.list_(pa.string())), ("cost", pa.float64())]
@@ -42,8 +43,6 @@ JOINT_TYPE = pa.struct(
         ("gram", RECORD_TYPE),
     ]
 )
-#: Exceptions that a damaged record may raise.
-_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError)
 
 
 def write_sequences(sequences: Iterable[Any | None]) -> pa.ListArray:
@@ -140,29 +139,29 @@ def as_arrow(value: Any, type_: pa.DataType) -> Any:
 def sequence_parts(record: Any, apart: str | None = None) -> dict[str, Any]:
     """Return the fields of a `Sequence` from a record; the Gram may lack the group `apart`."""
     fields = mapping_of(record, SEQUENCE_TYPE)
-    try:
+    with undamaged():
         return _parts(fields, Gram.from_struct(fields["gram"]), apart)
-    except _DAMAGE as error:
-        raise damaged(error) from error
 
 
 def joint_parts(record: Any) -> tuple[str, list[dict[str, Any]]]:
     """Return the rule and the fields of each response's `Sequence`, from a record."""
     fields = mapping_of(record, JOINT_TYPE)
-    try:
+    with undamaged():
         gram = Gram.from_struct(fields["gram"])
         responses = [_parts(response, gram) for response in fields["responses"]]
         orders = {tuple(step.group for step in parts["records"]) for parts in responses}
         if len(orders) != 1:
             raise ValueError(f"its {len(responses)} responses have {len(orders)} orders of groups")
-    except _DAMAGE as error:
-        raise damaged(error) from error
     return str(fields["rule"]), responses
 
 
-def damaged(error: Exception) -> RecordError:
-    """Return the error for a damaged record."""
-    return RecordError(f"sequence record is damaged: {error}")
+@contextmanager
+def undamaged() -> Iterator[None]:
+    """Raise RecordError for what a damaged record raises."""
+    try:
+        yield
+    except DAMAGE as error:
+        raise RecordError(f"sequence record is damaged: {error}") from error
 
 
 def mapping_of(record: Any, type_: pa.StructType) -> dict[str, Any]:

@@ -162,17 +162,13 @@ class WideSequence(Sequence):
     def from_struct(cls, record: Any) -> "WideSequence":
         """Read a record of `to_struct`, as `Prefixes.from_struct`."""
         fields = store.mapping_of(record, cls._RECORD_TYPE)
-        try:
+        with store.undamaged():
             counts: dict[str, Any] = {name: int(fields[name]) for name in WIDE_FIELDS}
             stored = fields["level_group"]
             levels = None if stored is None else LevelGroup.from_struct(stored)
-        except (LookupError, TypeError, ValueError) as error:
-            raise store.damaged(error) from error
         apart = None if levels is None else levels.group
         parts = store.sequence_parts(fields, apart)
         if levels is not None:
-            try:
+            with store.undamaged():
                 levels.check(parts["groups"].columns, parts["gram"].weight)
-            except ValueError as error:
-                raise store.damaged(error) from error
         return cls(**parts, **counts, by_level=levels)

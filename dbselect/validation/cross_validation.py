@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from dbselect.errors import ArgumentError, DataError
+from dbselect.options.kinds import one_of
 from dbselect.pages.charts import MOST_STEPS, Heights, options_beside, step_curves, thinned
 from dbselect.pages.html import Glance, InNotebooks
 from dbselect.record.gram import Gram
@@ -217,8 +218,7 @@ class CrossValidation(StoredFields, InNotebooks):
         EngineError : altair is not installed
         """
         measure = self._measures[0] if measure is None else measure
-        if measure not in self._measures:
-            raise ArgumentError(f"measure is {measure!r}; it must be one of {self._measures}")
+        one_of(self._measures).check("measure", measure)
         self._segment(keys)
         rows = self._rows_of(keys).filter(pl.col(measure).is_not_null())
         if rows.is_empty():
@@ -272,10 +272,8 @@ class CrossValidation(StoredFields, InNotebooks):
         return self.table.filter(*of_segment)
 
     def _chosen(self, choice: str, keys: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-        if choice not in CHOICES:
-            raise ArgumentError(f"choice is {choice!r}; it must be one of {list(CHOICES)}")
-        source = self._segment(keys)
-        rows = self._rows_of(keys)
+        one_of(CHOICES).check("choice", choice)
+        source, rows = self._segment(keys), self._rows_of(keys)
         chosen = rows.filter(choice)
         if chosen.is_empty():
             raise DataError(rows["reason"][0])

@@ -7,7 +7,6 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from dbselect.errors import ArgumentError
@@ -210,19 +209,13 @@ def scores_of(
             "fold": [fold] * len(at),
             "rows": [held.rows] * len(at),
             "spent": np.atleast_1d(result.spent)[at],
-            "columns": columns_used(result)[at],
+            "columns": (coefficients_of(result)[1] != 0).any(axis=2).sum(axis=1)[at],
             **values,
             "variance": [held.variance] * len(at),
         }
         kinds = {name: kind for name, kind in measures.nothing.schema.items() if name != "fold"}
         frames.append(pl.DataFrame(columns, schema_overrides=kinds))
     return pl.concat(frames).with_columns(pl.col(*measures.names).fill_nan(None))
-
-
-def columns_used(result: AnySequence | AnyModel) -> npt.NDArray[np.intp]:
-    """Return the number of columns with a nonzero coefficient in each prefix; shape (M,)."""
-    _, coef = coefficients_of(result)
-    return np.asarray((coef != 0).any(axis=2).sum(axis=1))
 
 
 def _first(result: AnySequence | AnyModel) -> int:

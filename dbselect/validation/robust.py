@@ -54,8 +54,7 @@ def of_linear(model: Model) -> SandwichPlan:
     """Plan for least squares: white coordinates; all columns of the Gram are read."""
     fit = model._least_squares
     white = model._white
-    if fit.moments.rows <= len(white.terms):
-        raise DataError(_too_few_left(fit.moments.rows, len(white.terms)))
+    _check_rows_left(fit.moments.rows, white.terms)
     predictors = model._with_coordinates(white)
     assert fit.gram is not None
     zeros = {name: 0.0 for name in fit.gram.columns if name != model.target}
@@ -64,9 +63,12 @@ def of_linear(model: Model) -> SandwichPlan:
     return SandwichPlan(linear, white.constant, white.back, white.terms, fit.chosen)
 
 
-def _too_few_left(rows: int, rank: int) -> str:
-    """Message for a model with as many coefficients as rows."""
-    return f"{rows} rows for {rank} coefficients leave no row to judge the model by"
+def _check_rows_left(rows: int, terms: Sequence[str]) -> None:
+    """Refuse a model with as many coefficients as rows."""
+    if rows <= len(terms):
+        raise DataError(
+            f"{rows} rows for {len(terms)} coefficients leave no row to judge the model by"
+        )
 
 
 def of_family(model: GlmModel, kind: str) -> SandwichPlan:
@@ -92,8 +94,7 @@ def of_family(model: GlmModel, kind: str) -> SandwichPlan:
     kept = [name for name in model.columns if name not in model.aliased]
     predictors = [model_predictor, *(Predictor(0.0, zeros | {name: 1.0}) for name in kept)]
     terms = [INTERCEPT, *kept] if model.has_intercept else kept
-    if model.rows <= len(terms):
-        raise DataError(_too_few_left(model.rows, len(terms)))
+    _check_rows_left(model.rows, terms)
     constant = 1.0 if model.has_intercept else None
     linear_predictors = LinearPredictors(predictors, model._prepared)
     return SandwichPlan(linear_predictors, constant, None, terms, model.errors.chosen)
@@ -251,12 +252,12 @@ class RobustErrors(InNotebooks):
 
     @property
     def _glance(self) -> Glance:
-        return Glance(tests(self.estimates, self._deviations))
+        return Glance(self._tests)
 
     @property
-    def _deviations(self) -> Deviations:
-        errors = np.sqrt(np.diagonal(self.covariance))
-        return Deviations(dict(zip(self.terms, errors.tolist(), strict=True)), self.free)
+    def _tests(self) -> pl.DataFrame:
+        errors = dict(zip(self.terms, np.sqrt(np.diagonal(self.covariance)).tolist(), strict=True))
+        return tests(self.estimates, Deviations(errors, self.free))
 
     def summary(self) -> pl.DataFrame:
         """Return each coefficient with its robust standard error and a test that it is 0.
@@ -272,7 +273,7 @@ class RobustErrors(InNotebooks):
         """
         if self.chosen:
             warn_of_choice()
-        return tests(self.estimates, self._deviations)
+        return self._tests
 
     def intervals(self, level: float = 0.95) -> pl.DataFrame:
         """Return each coefficient with its confidence interval.
@@ -296,8 +297,7 @@ class RobustErrors(InNotebooks):
         SHARE.check("level", level)
         if self.chosen:
             warn_of_choice()
-        table = tests(self.estimates, self._deviations)
-        return with_ends(table, t_quantile(level, self.free))
+        return with_ends(self._tests, t_quantile(level, self.free))
 
 
 @one_snapshot

@@ -118,6 +118,12 @@ def _note(problem: Spec, judged: Mapping[Any, HeldOut]) -> str | None:
     return f"target {names} is constant in fold {constant[0]}: no r2" if constant else None
 
 
+def _variances(gram: Gram, targets: Sequence[str]) -> dict[str, float]:
+    """Return the variance of each target."""
+    at = {name: gram.position(name, "target") for name in targets}
+    return {name: float(gram.comoment[j, j] / gram.weight) for name, j in at.items()}
+
+
 @dataclass(frozen=True, eq=False)
 class OnGrams(Segment):
     """A segment whose folds are Grams."""
@@ -151,9 +157,7 @@ class OnGrams(Segment):
     @cached_property
     def _scales(self) -> dict[str, float]:
         """The variance of each target on all folds."""
-        whole = self.whole
-        at = {name: whole.position(name, "target") for name in self.targets}
-        return {name: float(whole.comoment[j, j] / whole.weight) for name, j in at.items()}
+        return _variances(self.whole, self.targets)
 
     def held_out(self, fold: Any, result: Any) -> HeldOut:
         """Score a result on the Gram of a fold."""
@@ -231,10 +235,7 @@ class OnSplits(Segment):
         rows = self._rows(fold, held_out=True)
         if not self.problem.is_linear:
             return on_rows(result, rows, self.problem.weight)
-        whole, targets = self.whole, self.problem.targets
-        at = {name: whole.position(name, "target") for name in targets}
-        scales = {name: float(whole.comoment[j, j] / whole.weight) for name, j in at.items()}
-        return on_gram(result, rows, scales=scales)
+        return on_gram(result, rows, scales=_variances(self.whole, self.problem.targets))
 
     def judged(self, fold: Any) -> tuple[Any, Any]:
         """Return the folded rows and the number of the fold on which a metric is computed."""

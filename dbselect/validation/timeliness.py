@@ -372,8 +372,7 @@ def compare(
         )
     _refuse("models, and these are sequences", level=level)
     sequences = {name: _curve_of(name, curve, data) for name, curve in sequences.items()}
-    if final is not None:
-        POSITIVE.check("final", final)
+    POSITIVE.or_none().check("final", final)
     reached = plateau(sequences[first]) if fraction is None else fraction
     if data is None and weight is not None:
         raise ArgumentError(

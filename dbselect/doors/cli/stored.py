@@ -110,12 +110,10 @@ def stored_predictor(path: str) -> AnytimePredictor:
 
 
 def _stored(path: str) -> Any:
-    return of_record(_piped("a sequence"), path) if path == STDOUT else read(path)
-
-
-def _piped(content: str) -> Any:
+    if path != STDOUT:
+        return read(path)
     try:
         record = json.loads(sys.stdin.read())
     except (ValueError, RecursionError) as error:
-        raise SourceError(f"cannot read {content} as JSON from standard input: {error}") from None
-    return files.unsealed(record, STDOUT)
+        raise SourceError(f"cannot read a sequence as JSON from standard input: {error}") from None
+    return of_record(files.unsealed(record, STDOUT), path)

@@ -22,7 +22,7 @@ from dbselect.record.formulas import Formula
 from dbselect.record.gram import Matrix, Vector
 from dbselect.record.policies import is_saturated, row_counts
 from dbselect.record.terms import Terms
-from dbselect.results.call import Answer, Call
+from dbselect.results.call import Answer, Call, Of
 from dbselect.results.fields import StoredFields
 from dbselect.results.fitted import FittedModel
 from dbselect.results.prediction.predict import Predicting, Predictor
@@ -72,15 +72,8 @@ class OfFamily(Answer):
         """The column that is predicted."""
         return self.problem.targets[0]
 
-    @property
-    def offset(self) -> str | None:
-        """Column that is added to the predictor."""
-        return self.problem.offset
-
-    @property
-    def exposure(self) -> str | None:
-        """Column whose logarithm is added to the predictor."""
-        return self.problem.exposure
+    offset = Of[str | None]("problem", "Column that is added to the predictor.")
+    exposure = Of[str | None]("problem", "Column whose logarithm is added to the predictor.")
 
     @property
     def offsets(self) -> Offset:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from dbselect.errors import ArgumentError, DataError, DbselectError, shown
+from dbselect.errors import ArgumentError, DbselectError, shown
 from dbselect.glm.links import family_of, kind_of_family
 from dbselect.glm.newton import Status
 from dbselect.linear import information
@@ -208,7 +208,7 @@ class GlmSequence(OfFamily, Prefixes[GlmModel]):
                 f"criterion is {criterion!r}, which compares variances of residuals; family "
                 f"{self.family!r} has 'aic', 'bic', 'ebic' and 'gic'"
             )
-        return DataError(f"{self.rows} rows are too few for criterion {criterion!r}")
+        return super()._no_criterion(criterion)
 
     @property
     def _inputs(self) -> list[str]:

@@ -17,11 +17,11 @@ from dbselect.record.terms import Terms
 from dbselect.results.store import (
     SEARCH_FIELDS,
     as_arrow,
-    damaged,
     finite,
     mapping_of,
     search_parts,
     search_record,
+    undamaged,
 )
 
 _PREDICTOR_TYPE = pa.struct([("class", pa.string()), ("sequence", pa.list_(STEP_TYPE))])
@@ -106,12 +106,10 @@ def to_scalar(record: Mapping[str, Any]) -> dict[str, Any]:
 def glm_parts(record: Any) -> dict[str, Any]:
     """Return the fields of a `GlmSequence` from a record."""
     fields = mapping_of(record, GLM_TYPE)
-    try:
+    with undamaged():
         # Arrow refuses values of another type.
         plain = pa.scalar(to_scalar(fields), GLM_TYPE).as_py(maps_as_pydicts="strict")
         return _parts(plain)
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
-        raise damaged(error) from error
 
 
 def _parts(record: Mapping[str, Any]) -> dict[str, Any]:
