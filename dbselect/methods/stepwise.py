@@ -16,7 +16,7 @@ from dbselect.search.gram import GramSearch
 from dbselect.search.open import asked, open_search
 from dbselect.search.protocol import Search, check_first
 from dbselect.search.rows import RowSearch
-from dbselect.selection.foba import Allowance, Beaten, Share, backward_search, foba_search
+from dbselect.selection.foba import Beaten, Share, backward_search, foba_search
 from dbselect.selection.moves import beginning
 from dbselect.selection.step import Judge, step_search
 from dbselect.spec.options import BackwardOptions, FloatingOptions, FobaOptions, StepOptions
@@ -71,7 +71,7 @@ def foba(problem: Spec, **options: Unpack[FobaOptions]) -> AnySequence:
 
 
 def _both_ways(
-    search: Search, options: Any, allowance: Allowance, *, epsilon: float, backward: str
+    search: Search, options: Any, allowance: Share | Beaten, *, epsilon: float, backward: str
 ) -> AnySequence:
     """Add groups, and remove those whose loss the allowance permits."""
     budget, most = options["budget"], options.get("max_groups")
