@@ -25,6 +25,7 @@ from dbselect.record.terms import Terms
 from dbselect.results.call import Call, Of
 from dbselect.results.diagnosed import Diagnosed
 from dbselect.results.fields import StoredFields
+from dbselect.results.fitted import stacked
 from dbselect.results.prediction.predict import Predicting, Predictor
 from dbselect.spec.spec import Spec
 
@@ -257,11 +258,8 @@ class JointModel(StoredFields, Predicting):
         -----
         SelectionWarning : as `Model.summary`
         """
-        tables = [
-            model.summary().select(pl.lit(name).alias("response"), pl.all())
-            for name, model in self.responses.items()
-        ]
-        return pl.concat(tables)
+        summaries = {name: model.summary() for name, model in self.responses.items()}
+        return stacked("response", summaries)
 
     def robust_errors(self, source: Any, **options: Any) -> NoReturn:
         """Refuse: call it for one response, ``model.responses["y"].robust_errors(table)``."""
