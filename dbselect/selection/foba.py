@@ -97,7 +97,7 @@ def foba_search(
         candidates = offers.among(waiting) & (gains > ROUNDING_GAIN) & (gains >= epsilon)
         gaining = candidates.any()
         candidates &= within(groups.spent(held) + offers.costs, budget)
-        candidates &= with_room(groups, held, max_groups)
+        candidates &= with_room(prices, held, max_groups)
         if not forced and not candidates.any():
             if gaining:
                 return Stop.BUDGET

@@ -95,13 +95,13 @@ def give_back(state: Objective, prices: Prices, group: int) -> float:
     return sum(state.remove(member) for member in prices.with_dependents(group, state.held))
 
 
-def with_room(groups: Groups, held: Sequence[int], max_groups: int | None) -> Mask:
+def with_room(prices: Prices, held: Sequence[int], max_groups: int | None) -> Mask:
     """Return which groups come with no more others than a limit on their number allows."""
-    size = len(groups.costs)
-    if max_groups is None or groups.prices.are_sums:
+    size = len(prices.costs)
+    if max_groups is None or prices.are_sums:
         return np.ones(size, dtype=bool)
     room = max_groups - len(held)
-    return np.array([len(groups.prices.with_needs(group, held)) <= room for group in range(size)])
+    return np.array([len(prices.with_needs(group, held)) <= room for group in range(size)])
 
 
 def why_ended(groups: Groups, held: Sequence[int]) -> Stop:
