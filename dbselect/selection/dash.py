@@ -415,7 +415,7 @@ def greedy_choice(objective: O, limits: Limits, report: Report = lambda _: None)
     history: list[float] = []
     queries = 0
     while (candidates := limits.fitting(objective.held, objective.size)).any():
-        gains = together(objective, limits.prices, "add", lambda state: state.gains())
+        gains = together(objective, limits.prices, "add")
         best = first_of_the_best(gains, candidates)
         for candidate in limits.prices.with_needs(best, objective.held):
             objective.add(candidate)

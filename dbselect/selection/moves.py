@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -49,12 +50,15 @@ def _level_of(falling: Vector) -> npt.NDArray[np.intp]:
     return np.concatenate([[0], np.cumsum(apart)])
 
 
-def together(state: Any, prices: Prices, action: str, worth: Callable[[Any], Vector]) -> Vector:
+def together(
+    state: Any, prices: Prices, action: str, worth: Callable[[Any], Vector] | None = None
+) -> Vector:
     """Return what each group is worth that comes with those it needs, or goes with those need it.
 
     It is the sum of what each is worth, by `worth`, when its turn comes: a copy of the state for
-    each such company.
+    each such company. By default an addition is worth its gain, a removal its loss.
     """
+    worth = worth or methodcaller("gains" if action == "add" else "losses")
     values = worth(state)
     companies = defaultdict(list)
     # Some states gain in companies by themselves, in fewer evaluations.
@@ -123,7 +127,7 @@ def beginning(state: Any, prices: Prices, always: list[int]) -> list[int]:
     while not prices.may_hold(everything.held):
         held = list(everything.held)
         among = [group for group in prices.rivals(held) or held if group not in always]
-        losses = together(everything, prices, "remove", lambda state: state.losses())
+        losses = together(everything, prices, "remove")
         worth = (losses / prices.given_back(held))[among]
         for group in prices.with_dependents(among[int(worth.argmin())], held):
             everything.remove(group)
