@@ -183,28 +183,6 @@ def _log_binomial(n: int, k: Vector) -> Vector:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """M least-squares models of one target."""
-
-    rss: Vector  # shape (M,), in any unit
-    rank: Vector  # shape (M,), number of coefficients not aliased, intercept included
-
-
-def f_table(rows: int, smaller: Fitted, larger: Fitted) -> pl.DataFrame:
-    """Return F tests of M models against nested ones (Seber, Lee 2003, section 4.3)."""
-    more = np.rint(larger.rank - smaller.rank)
-    free = np.rint(rows - larger.rank)
-    judged = (more > 0) & (free > 0)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        gained = np.maximum(smaller.rss - larger.rss, 0.0)
-        statistic = np.where(judged, gained / more / (larger.rss / free), np.nan)
-        p_value = scipy.special.fdtrc(more, free, statistic)
-    table = {"df": more, "df_residual": free, "statistic": statistic, "p_value": p_value}
-    whole = pl.col("df", "df_residual").cast(pl.Int64)
-    return pl.DataFrame(table).fill_nan(None).with_columns(whole)
-
-
 def lr_table(degrees: Vector, statistic: Vector) -> pl.DataFrame:
     """Return likelihood-ratio tests (Wilks 1938); NULL without additional parameters."""
     more = np.rint(degrees)
@@ -218,9 +196,17 @@ def step_tests(fits: Fits, steps: pl.DataFrame, kind: Literal["f", "lr"]) -> pl.
     shares, rank = np.minimum(fits.unexplained, 1.0), fits.degrees
     smaller, larger = sides(steps)
     if kind == "f":
-        tests = f_table(
-            fits.rows, Fitted(shares[smaller], rank[smaller]), Fitted(shares[larger], rank[larger])
-        )
+        # Seber, Lee (2003), section 4.3
+        more = np.rint(rank[larger] - rank[smaller])
+        free = np.rint(fits.rows - rank[larger])
+        judged = (more > 0) & (free > 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            gained = np.maximum(shares[smaller] - shares[larger], 0.0)
+            statistic = np.where(judged, gained / more / (shares[larger] / free), np.nan)
+            p_value = scipy.special.fdtrc(more, free, statistic)
+        table = {"df": more, "df_residual": free, "statistic": statistic, "p_value": p_value}
+        whole = pl.col("df", "df_residual").cast(pl.Int64)
+        tests = pl.DataFrame(table).fill_nan(None).with_columns(whole)
     else:
         with np.errstate(divide="ignore", invalid="ignore"):
             statistic = fits.rows * np.log(shares[smaller] / shares[larger])

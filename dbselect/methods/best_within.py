@@ -155,7 +155,6 @@ def _without_proof(
             return limits.fitting(held, source.size)
 
         state = with_added(objective, limits.first)
-        assert limits.prices is not None
         costs = limits.prices.offers([]).counted
         results = [
             climbed(state.copy(), open_to, limits.first, divisors, limits.prices)

@@ -14,7 +14,7 @@ from dbselect.objectives.diversity import Coverage, Sum, coverage_of
 from dbselect.objectives.score import Score, set_by_set
 from dbselect.options.option import shows
 from dbselect.record.groups import Groups
-from dbselect.record.prices import APART, SUMS
+from dbselect.record.prices import APART
 from dbselect.record.steps import Ended, Stop
 from dbselect.results.call import Call
 from dbselect.results.selected import Diagnostics, Selected
@@ -312,7 +312,7 @@ def exchange_choice(start: Objective, limits: Limits, report: Report = lambda _:
     def open_to(held: Sequence[int]) -> Mask:
         return limits.fitting(held, state.size)
 
-    history = improved(state, open_to, limits.first, report, limits.prices or SUMS)
+    history = improved(state, open_to, limits.first, report, limits.prices)
     queries = len(history) * len(state.held) * (state.size - len(state.held))
     return replace(greedy, history=[*greedy.history, *history], queries=greedy.queries + queries)
 

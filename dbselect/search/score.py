@@ -52,7 +52,7 @@ class Lead:
         if new:
             self.state.add_all(new)
         prices = score.about.prices
-        gains = together(self.state, prices, "add", lambda state: state.gains())
+        gains = together(self.state, prices, "add")
         worth = (gains / prices.offers(held).counted)[among]
         order = np.argsort(-worth, kind="stable")
         least = self.share * worth.max(initial=0.0)

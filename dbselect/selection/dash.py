@@ -40,9 +40,16 @@ from dbselect.objectives.contract import (
     with_added,
 )
 from dbselect.record.gram import Vector
-from dbselect.record.prices import BUDGET_SLACK, Prices
-from dbselect.record.steps import Stop
-from dbselect.selection.moves import TIE_SHARE, Mask, best_first, first_of_the_best, together
+from dbselect.record.prices import SUMS, Prices
+from dbselect.record.steps import Stop, within
+from dbselect.selection.moves import (
+    TIE_SHARE,
+    Mask,
+    best_first,
+    first_of_the_best,
+    together,
+    with_room,
+)
 
 #: Guesses of alpha: the value reached hardly depends on them, and below the last one random
 #: sets pass unfiltered.
@@ -388,33 +395,18 @@ class Limits:
     k: int  # most candidates
     first: tuple[int, ...] = ()  # candidates to take first, within k and the budget
     budget: float | None = None  # limit on the summed cost; None = no limit
-    prices: Prices | None = None  # of the candidates; None without costs
+    prices: Prices = SUMS  # of the candidates
     start: tuple[int, ...] = ()  # start of the exchanges, with `first` among them
 
     def fitting(self, taken: Sequence[int], size: int) -> Mask:
         """Return which of the `size` candidates may be added to those taken."""
         fitting = np.full(size, len(taken) < self.k)
         fitting[list(taken)] = False
-        if self.prices is not None and not (self.budget is None and self.prices.are_sums):
-            offers = self.prices.offers(taken)
-            fitting = offers.among(fitting)
-            if self.budget is not None:
-                spent = self.prices.spent(taken) + offers.costs
-                fitting &= spent <= self.budget * (1.0 + BUDGET_SLACK)
-            if not self.prices.are_sums:
-                room = self.k - len(taken)
-                fitting &= [len(self.company(group, taken)) <= room for group in range(size)]
-        return fitting
-
-    def company(self, candidate: int, taken: Sequence[int]) -> list[int]:
-        """Return a candidate behind those that it needs."""
-        return [candidate] if self.prices is None else self.prices.with_needs(candidate, taken)
-
-    def gains(self, objective: Objective) -> Vector:
-        """Return the gain of each candidate with those that it needs."""
-        if self.prices is None:
-            return objective.gains()
-        return together(objective, self.prices, "add", lambda state: state.gains())
+        if self.budget is None and self.prices.are_sums:
+            return fitting
+        offers = self.prices.offers(taken)
+        affordable = within(self.prices.spent(taken) + offers.costs, self.budget)
+        return offers.among(fitting) & affordable & with_room(self.prices, taken, self.k)
 
 
 def greedy_choice(objective: O, limits: Limits, report: Report = lambda _: None) -> Run[O]:
@@ -423,8 +415,9 @@ def greedy_choice(objective: O, limits: Limits, report: Report = lambda _: None)
     history: list[float] = []
     queries = 0
     while (candidates := limits.fitting(objective.held, objective.size)).any():
-        best = first_of_the_best(limits.gains(objective), candidates)
-        for candidate in limits.company(best, objective.held):
+        gains = together(objective, limits.prices, "add")
+        best = first_of_the_best(gains, candidates)
+        for candidate in limits.prices.with_needs(best, objective.held):
             objective.add(candidate)
         history.append(objective.value)
         report(objective.value)
@@ -453,7 +446,7 @@ def _taken(objective: O, order: Sequence[int], limits: Limits, queries: int) -> 
         if len(taken) == limits.k:
             break
         if candidate not in taken and limits.fitting(taken, objective.size)[candidate]:
-            taken += limits.company(candidate, taken)
+            taken += limits.prices.with_needs(candidate, taken)
     objective = with_added(objective, taken)
     return Run(objective, [objective.value], queries)
 

@@ -47,7 +47,7 @@ def climbed(
         pass
     while True:
         improved(state, open_to, always, prices=prices)
-        losses = together(state, prices, "remove", lambda state: state.losses())
+        losses = together(state, prices, "remove")
         losses[[a for a in range(state.size) if a in always or a not in state.held]] = 0.0
         if not (losses < -LEAST_RISE).any():
             return state
@@ -55,16 +55,12 @@ def climbed(
 
 
 def _add(state: Objective, open_to: OpenTo, prices: Prices, costs: Vector | float = 1.0) -> bool:
-    gains = _gains(state, prices)
+    gains = together(state, prices, "add")
     fitting = (gains > LEAST_RISE) & open_to(state.held)
     if not fitting.any():
         return False
     take(state, prices, first_of_the_best(gains / costs, fitting))
     return True
-
-
-def _gains(state: Objective, prices: Prices) -> Vector:
-    return together(state, prices, "add", lambda state: state.gains())
 
 
 def _exchange(state: Objective, open_to: OpenTo, always: Sequence[int], prices: Prices) -> bool:
@@ -82,7 +78,7 @@ def _exchange(state: Objective, open_to: OpenTo, always: Sequence[int], prices: 
     for removed in removable:
         without = state.copy()
         going = prices.with_dependents(removed, state.held)
-        rises = -give_back(without, prices, removed) + _gains(without, prices)
+        rises = -give_back(without, prices, removed) + together(without, prices, "add")
         fitting = open_to(without.held).copy()
         fitting[[*going, *without.held]] = False
         if not prices.are_sums:

@@ -91,13 +91,13 @@ def foba_search(
         held = list(state.held)
         offers = prices.offers(held)
         scores = together(state, prices, "add", criterion) / offers.counted
-        gains = together(state, prices, "add", lambda state: state.gains())
+        gains = together(state, prices, "add")
         waiting = np.ones(len(gains), dtype=bool)
         waiting[held] = False
         candidates = offers.among(waiting) & (gains > ROUNDING_GAIN) & (gains >= epsilon)
         gaining = candidates.any()
         candidates &= within(groups.spent(held) + offers.costs, budget)
-        candidates &= with_room(groups, held, max_groups)
+        candidates &= with_room(prices, held, max_groups)
         if not forced and not candidates.any():
             if gaining:
                 return Stop.BUDGET
@@ -113,7 +113,7 @@ def foba_search(
             group, worth = least_useful(state, groups, usefulness, always)
             going = prices.with_dependents(group, state.held)
             most = allowance.most(state, going)
-            losses = together(state, prices, "remove", lambda state: state.losses())
+            losses = together(state, prices, "remove")
             if most is None or losses[group] > most:
                 break
             for member in going:

@@ -56,7 +56,7 @@ def greedy_search(
         fitting = open_to & within(spent + costs, budget)
         if not fitting.any():
             return steps, Stop.BUDGET if open_to.any() else why_ended(groups, selected)
-        fitting &= with_room(groups, selected, max_groups)
+        fitting &= with_room(prices, selected, max_groups)
         if not fitting.any():
             return steps, Stop.MAX_GROUPS
         scores = together(state, prices, "add", criterion) / offers.counted

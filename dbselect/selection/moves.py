@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -49,12 +50,15 @@ def _level_of(falling: Vector) -> npt.NDArray[np.intp]:
     return np.concatenate([[0], np.cumsum(apart)])
 
 
-def together(state: Any, prices: Prices, action: str, worth: Callable[[Any], Vector]) -> Vector:
+def together(
+    state: Any, prices: Prices, action: str, worth: Callable[[Any], Vector] | None = None
+) -> Vector:
     """Return what each group is worth that comes with those it needs, or goes with those need it.
 
     It is the sum of what each is worth, by `worth`, when its turn comes: a copy of the state for
-    each such company.
+    each such company. By default an addition is worth its gain, a removal its loss.
     """
+    worth = worth or methodcaller("gains" if action == "add" else "losses")
     values = worth(state)
     companies = defaultdict(list)
     # Some states gain in companies by themselves, in fewer evaluations.
@@ -95,13 +99,13 @@ def give_back(state: Objective, prices: Prices, group: int) -> float:
     return sum(state.remove(member) for member in prices.with_dependents(group, state.held))
 
 
-def with_room(groups: Groups, held: Sequence[int], max_groups: int | None) -> Mask:
+def with_room(prices: Prices, held: Sequence[int], max_groups: int | None) -> Mask:
     """Return which groups come with no more others than a limit on their number allows."""
-    size = len(groups.costs)
-    if max_groups is None or groups.prices.are_sums:
+    size = len(prices.costs)
+    if max_groups is None or prices.are_sums:
         return np.ones(size, dtype=bool)
     room = max_groups - len(held)
-    return np.array([len(groups.prices.with_needs(group, held)) <= room for group in range(size)])
+    return np.array([len(prices.with_needs(group, held)) <= room for group in range(size)])
 
 
 def why_ended(groups: Groups, held: Sequence[int]) -> Stop:
@@ -123,7 +127,7 @@ def beginning(state: Any, prices: Prices, always: list[int]) -> list[int]:
     while not prices.may_hold(everything.held):
         held = list(everything.held)
         among = [group for group in prices.rivals(held) or held if group not in always]
-        losses = together(everything, prices, "remove", lambda state: state.losses())
+        losses = together(everything, prices, "remove")
         worth = (losses / prices.given_back(held))[among]
         for group in prices.with_dependents(among[int(worth.argmin())], held):
             everything.remove(group)

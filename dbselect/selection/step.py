@@ -102,7 +102,7 @@ def step_search(
 
 def _additions(state: Objective, prices: Prices, judge: Judge) -> Iterator[Move]:
     """Yield the additions; a group that gains has one parameter at least."""
-    gains = together(state, prices, "add", lambda state: state.gains())
+    gains = together(state, prices, "add")
     parameters = judge.parameters(state)
     held = set(state.held)
     for group, gain in enumerate(gains.tolist()):
@@ -114,7 +114,7 @@ def _removals(
     state: Objective, prices: Prices, judge: Judge, always: Sequence[int]
 ) -> Iterator[Move]:
     """Yield the removals; none frees more parameters than its groups have."""
-    losses = together(state, prices, "remove", lambda state: state.losses())
+    losses = together(state, prices, "remove")
     parameters = judge.parameters(state)
     for group in sorted(set(state.held).difference(always)):
         going = prices.with_dependents(group, state.held)
