@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import polars as pl
+import polars.testing
 import pytest
 import reference
 from problems import EPS, Problem, random_problem, rounding
