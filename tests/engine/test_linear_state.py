@@ -214,7 +214,7 @@ def test_what_a_call_calls_cannot_read_the_state():
 
     object.__setattr__(problem, "rows", rows)
     state = LinearState(problem, GROUPS)
-    state.greedy("fr", np.ones(5), read, max_groups=2)
+    state.selection.greedy("fr", np.ones(5), read, max_groups=2)
     assert (len(errors), len(state.held)) == (4, 2)  # two reads and two steps
 
 
