@@ -53,17 +53,24 @@ def answer_type(method: str) -> pa.DataType:
     return _native.answers(no_records, method, "y", required).field("found").type
 
 
+def check_grams(grams: Any) -> None:
+    """Refuse what is no frame of records; ArgumentError."""
+    if not isinstance(grams, pl.DataFrame):
+        raise ArgumentError(f"grams is {shown(grams)}; {_AS_OF}")
+    if "gram" not in grams.columns:
+        raise ArgumentError(f"grams has no column 'gram'; {_AS_OF}")
+
+
+_AS_OF = "it must be a DataFrame as of gram_by(table, by=[...])"
+
+
 def answered(
-    grams: Any,
+    grams: pl.DataFrame,
     fields: Mapping[str, Any],
     answer: Callable[[pa.Array], pa.StructArray],
     more: Sequence[str] = (),
 ) -> pl.DataFrame:
     """Replace the records of a frame by the fields of an answer to each; `more` will follow."""
-    if not isinstance(grams, pl.DataFrame):
-        raise ArgumentError(f"grams is {shown(grams)}; it must be a DataFrame as of gram_by")
-    if "gram" not in grams.columns:
-        raise ArgumentError("grams has no column 'gram'; it must be a DataFrame as of gram_by")
     clashes = [column for column in (*fields, *more) if column in grams.columns]
     if clashes:
         raise ArgumentError(f"grams has a column '{clashes[0]}'; rename it, as the result has one")

@@ -8,7 +8,7 @@ import polars as pl
 
 from dbselect.errors import ArgumentError, OptionError, shown
 from dbselect.families import parse
-from dbselect.methods.records import fits_of_records, sequences_of
+from dbselect.methods.records import check_grams, fits_of_records, sequences_of
 from dbselect.options.kinds import NOT_NEGATIVE
 from dbselect.options.names import PROBLEM_FIELDS
 from dbselect.options.option import REQUIRED, check_known, is_default, options_of, shows
@@ -39,9 +39,9 @@ def anytime_sequence_by(
     **options: Unpack[AnytimeCall],
 ) -> pl.DataFrame:
     """Search each record of a frame."""
-    problem, changes = of_records(
-        "anytime_sequence", target, {"groups": groups, "costs": costs, **options}
-    )
+    check_grams(grams)
+    given = {"groups": groups, "costs": costs, **options}
+    problem, changes = of_records("anytime_sequence", target, given, "anytime_sequence_by")
     return sequences_of(grams, problem, changes)
 
 
@@ -56,30 +56,35 @@ def fit_by(
     **options: Unpack[FitByCall],
 ) -> pl.DataFrame:
     """Fit each record of a frame."""
-    problem, constraints = of_records("fit", target, options)
+    check_grams(grams)
+    problem, constraints = of_records("fit", target, options, "fit_by")
     return fits_of_records(grams, problem, columns, constraints)
 
 
 def of_records(
-    method: str, target: Any, options: Mapping[str, Any]
+    method: str, target: Any, options: Mapping[str, Any], call: str = ""
 ) -> tuple[Problem, dict[str, Any]]:
-    """Return the problem and the options not at their defaults; refuse fields that need rows."""
+    """Return the problem and the options not at their defaults; refuse fields that need rows.
+
+    Errors name `call`, by default the method.
+    """
+    call = call or method
     require_single_target(target)
     definition = (OF_RECORDS | METHODS)[method]
     known = definition.known
     rest = dict(options)
     groups, costs = rest.pop("groups", None), rest.pop("costs", None)
     if "columns" in known:
-        _check_columns(method, groups=groups, costs=costs)
+        _check_columns(call, groups=groups, costs=costs)
     engine = [name for name, option in known.items() if option.in_engines]
     every_name = [*engine, *PROBLEM_FIELDS, "groups", "costs", *known]
-    _check_groups(method, rest, every_name)
-    check_known(method, rest, every_name)
+    _check_groups(call, rest, every_name)
+    check_known(call, rest, every_name)
     fields = {name: value for name, value in rest.items() if name in PROBLEM_FIELDS}
     changes = {name: value for name, value in rest.items() if name not in fields}
     for name, option in known.items():
         if option.default is REQUIRED and name not in changes:
-            raise OptionError(f"{method} needs option '{name}', which has no default")
+            raise OptionError(f"{call} needs option '{name}', which has no default")
         if name in changes:
             changes[name] = option.checked(name, changes[name])
     all_options = {**known, **options_of(ProblemOptions)}
@@ -90,7 +95,7 @@ def of_records(
             _refuse(method, name, value)
         if name in fields and name not in definition.fields_in_engines:
             raise ArgumentError(
-                f"{name} is {shown(value)}; {method} is of least squares on the columns, which has "
+                f"{name} is {shown(value)}; {call} is of least squares on the columns, which has "
                 f"{' and '.join(definition.fields_in_engines)} of the fields of a problem"
             )
     problem = Problem(None, target, groups, costs, **fields)

@@ -300,6 +300,7 @@ def test_levels_missing_values_and_nested_fields_are_columns_as_in_python():
         ({"target": None}, "target is None; it must be the name of a column"),
         ({"ridge": -1.0}, "ridge is -1.0; it must be"),
         ({"intercept": 1}, "intercept is 1; it must be True or False"),
+        ({"sign": {"a": 1}}, "fit_by has unknown option 'sign'; there is 'signs'"),
     ],
 )
 def test_a_wrong_argument_is_named(given, error):
@@ -311,8 +312,9 @@ def test_a_wrong_argument_is_named(given, error):
 
 def test_a_frame_without_records_is_refused():
     table = pl.DataFrame({"a": [1.0]})
-    with pytest.raises(ds.errors.ArgumentError, match="grams has no column 'gram'"):
-        ds.fit_by(table, "y")
+    for call in (ds.fit_by, ds.anytime_sequence_by):
+        with pytest.raises(ds.errors.ArgumentError, match="no column 'gram'; .* as of gram_by"):
+            call(table, "y", by=["a"])
     with pytest.raises(ds.errors.ArgumentError, match="rename it"):
         ds.fit_by(table.with_columns(gram=1, fit=2), "y")
     with pytest.raises(ds.errors.ArgumentError, match="level is 95; it must lie between 0 and 1"):
