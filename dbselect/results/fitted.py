@@ -18,7 +18,7 @@ from dbselect.results.prediction.contributions import contributions_of
 from dbselect.spec.spec import Spec, answer_of
 
 
-def stacked(label: str, tables: Mapping[Any, pl.DataFrame]) -> pl.DataFrame:
+def tables_under(label: str, tables: Mapping[Any, pl.DataFrame]) -> pl.DataFrame:
     """Return tables one below the other; the first column, `label`, has their names."""
     named = (table.select(pl.lit(name).alias(label), pl.all()) for name, table in tables.items())
     return pl.concat(named)

@@ -20,7 +20,7 @@ from dbselect.record.steps import Step, Stop
 from dbselect.record.terms import Terms
 from dbselect.results import store
 from dbselect.results.call import Call, Of
-from dbselect.results.fitted import stacked
+from dbselect.results.fitted import tables_under
 from dbselect.results.glm.sequence import GlmSequence
 from dbselect.results.model import JointModel
 from dbselect.results.prefixes import Prefixes
@@ -136,7 +136,7 @@ class JointSequence(Prefixes[JointModel]):
 
     def _step_tests(self, kind: Literal["f", "lr"]) -> pl.DataFrame:
         tests = {name: seq._step_tests(kind) for name, seq in self.responses.items()}
-        return stacked("response", tests)
+        return tables_under("response", tests)
 
     def _priced(self, groups: Groups, spent: Vector, call: Call) -> "JointSequence":
         responses = {name: seq._priced(groups, spent, call) for name, seq in self.responses.items()}

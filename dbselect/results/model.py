@@ -25,7 +25,7 @@ from dbselect.record.terms import Terms
 from dbselect.results.call import Call, Of
 from dbselect.results.diagnosed import Diagnosed
 from dbselect.results.fields import StoredFields
-from dbselect.results.fitted import stacked
+from dbselect.results.fitted import tables_under
 from dbselect.results.prediction.predict import Predicting, Predictor
 from dbselect.spec.spec import Spec
 
@@ -259,7 +259,7 @@ class JointModel(StoredFields, Predicting):
         SelectionWarning : as `Model.summary`
         """
         summaries = {name: model.summary() for name, model in self.responses.items()}
-        return stacked("response", summaries)
+        return tables_under("response", summaries)
 
     def robust_errors(self, source: Any, **options: Any) -> NoReturn:
         """Refuse: call it for one response, ``model.responses["y"].robust_errors(table)``."""

@@ -24,7 +24,7 @@ from dbselect.record.policies import is_saturated, row_counts
 from dbselect.record.terms import Terms
 from dbselect.results.call import Answer, Call, Of
 from dbselect.results.fields import StoredFields
-from dbselect.results.fitted import FittedModel, stacked
+from dbselect.results.fitted import FittedModel, tables_under
 from dbselect.results.prediction.predict import Predicting, Predictor
 
 
@@ -357,7 +357,7 @@ class GlmModel(OfFamily, FittedModel, StoredFields, Predicting):
             tables = [table[1:] for table in tables]
         if not self.classes:
             return tables[0]
-        return stacked("class", dict(zip(self.classes, tables, strict=True)))
+        return tables_under("class", dict(zip(self.classes, tables, strict=True)))
 
     def _quantile(self, level: float) -> float:
         return float(scipy.special.ndtri(0.5 + 0.5 * level))
