@@ -3,7 +3,9 @@
 import json
 import os
 import platform
+import subprocess
 import sys
+import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -35,7 +37,8 @@ def main(
 ) -> None:
     """Measure all and write the page; with names, only print the parts of these names.
 
-    `finished` keeps the sections of a run that ends early: the next run goes on after them.
+    `finished` keeps the sections of a run that ends early; the next run of the same commit on the
+    same machine goes on after them.
     """
     selected = set(names)
     parts = {title: [p.__name__ for p in subject.PARTS] for title, subject in subjects.items()}
@@ -61,15 +64,29 @@ def main(
         _judge(meanwhile, f"during {title!r}", bool(selected), path)
         sections.append(Section(title, lead, lines, before, meanwhile))
         if not selected:
-            finished.write_text(json.dumps([asdict(section) for section in sections]))
+            kept = [asdict(section) for section in sections]
+            finished.write_text(json.dumps({"of": version(), "sections": kept}))
     if not selected:
         path.write_text(written(sections))
         finished.unlink()
 
 
 def _finished(path: Path) -> list[Section]:
-    """Read the sections of a run that ended early."""
-    return [Section(**each) for each in json.loads(path.read_text())] if path.exists() else []
+    """Read the sections of a run that ended early, if it measured the same."""
+    kept = json.loads(path.read_text()) if path.exists() else {}
+    same = kept.get("of") == version()
+    return [Section(**each) for each in kept["sections"]] if same else []
+
+
+def version() -> str:
+    """Describe what is measured: the commit, the changes since, and the machine."""
+    commands = ["git", "rev-parse", "HEAD"], ["git", "diff", "HEAD"]
+    folder = Path(__file__).parent
+    texts = [
+        subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True).stdout
+        for command in commands
+    ]
+    return f"{zlib.crc32(''.join(texts).encode()):08x}; {machine()}"
 
 
 def _measured(parts: Iterable[Callable[[], Iterable[Row]]]) -> list[str]:

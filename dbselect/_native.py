@@ -565,17 +565,22 @@ class Selection:
 
     def add(self, groups: Sequence[int]) -> float:
         """Select groups and return their joint gain; nothing changes if reading rows fails."""
-        self._selected = None
         gain, numbers = ctypes.c_double(), np.array(groups, np.uintp)
-        self._problem.run("linear_add", self._handle, numbers, len(groups), ctypes.byref(gain))
+        self._change("linear_add", numbers, len(groups), ctypes.byref(gain))
         return gain.value
 
     def remove(self, group: int) -> float:
         """Remove a group and return its loss; nothing changes if reading rows fails."""
-        self._selected = None
         loss = ctypes.c_double()
-        self._problem.run("linear_remove", self._handle, group, ctypes.byref(loss))
+        self._change("linear_remove", group, ctypes.byref(loss))
         return loss.value
+
+    def _change(self, function: str, *arguments: Any) -> None:
+        """Change what is selected; another thread may read it until the change begins."""
+        try:
+            self._problem.run(function, self._handle, *arguments)
+        finally:
+            self._selected = None
 
     def selected(self) -> tuple[list[int], list[int], list[int]]:
         """Return the groups, the columns of the rows of U, and the aliased columns."""
@@ -619,11 +624,10 @@ class Selection:
         prices of parts, the parts of all groups, concatenated, and the offsets of the groups;
         `told` are conditions on groups, which are named by their numbers; set-ups are parts.
         """
-        self._selected = None
         on_turn, raised = _called(_OnTurn, _turning(turn))
         setup = _greedy(rule, costs, parts, told, always, budget, first_cost, max_groups)
         steps, ended = np.empty((len(costs), 5)), np.empty(2, np.uintp)
-        self._problem.run("linear_greedy", self._handle, ctypes.byref(setup), on_turn, steps, ended)
+        self._change("linear_greedy", ctypes.byref(setup), on_turn, steps, ended)
         return steps[: int(ended[0])], int(ended[1]), raised
 
     def prices(

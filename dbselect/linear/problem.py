@@ -200,43 +200,29 @@ def linear(
     at = np.array([numbers[name] for name in columns], dtype=np.intp)
     comoment, weight = gram.comoment[np.ix_(at, at)], np.float64(gram.weight)
     means = gram.mean[at], gram.mean_low[at]
+    y: Any
+    share: Any
     if isinstance(target, str):
-        y = numbers[target]
+        y, share = numbers[target], 1.0
         products, variation = gram.comoment[at, y], gram.comoment[y, y]
-        return scaled(comoment, products, variation, means, gram.mean[y], weight, ridge, scale)
-    ys = np.array([numbers[name] for name in target], dtype=np.intp)
-    products, variation = gram.comoment[np.ix_(ys, at)], gram.comoment[ys, ys]
-    share = shares(variation, scale)
-    spread = (variation / share)[:, None]
-    problem = scaled(comoment, products, spread, means, gram.mean[ys], weight, ridge, scale)
-    return replace(problem, share=share)
+    else:
+        y = np.array([numbers[name] for name in target], dtype=np.intp)
+        products, variation = gram.comoment[np.ix_(y, at)], gram.comoment[y, y]
+        share = shares(variation, scale)
+        variation = (variation / share)[:, None]
+    squares = comoment.diagonal().copy()
+    fields, inverse = scaling(
+        squares, products, variation, means, gram.mean[y], weight, ridge, scale
+    )
+    comoment *= inverse
+    comoment *= inverse[:, None]
+    np.fill_diagonal(comoment, np.where(fields["constant"], 0.0, 1.0))
+    return Linear(comoment, **fields, share=share)
 
 
 def shares(variance: Vector, scale: bool) -> Vector:
     """Return weights of K responses, which add up to 1: equal, or variances if not scaled."""
     return np.full(len(variance), 1.0 / len(variance)) if scale else variance / variance.sum()
-
-
-def scaled(
-    comoment: Matrix,
-    products: Vector,
-    variation: Any,
-    means: tuple[Vector, Vector],
-    target_mean: Any,
-    weight: float,
-    ridge: float,
-    scale: bool,
-) -> Linear:
-    """Scale columns and target to unit variance, `comoment` in place; K responses are K rows."""
-    diagonal = np.arange(len(comoment))
-    fields, inverse = scaling(
-        comoment[diagonal, diagonal], products, variation, means, target_mean, weight, ridge, scale
-    )
-    G = comoment
-    G *= inverse
-    G *= inverse[:, None]
-    G[diagonal, diagonal] = np.where(fields["constant"], 0.0, 1.0)
-    return Linear(G, **fields)
 
 
 def scaling(
@@ -251,8 +237,8 @@ def scaling(
 ) -> tuple[dict[str, Any], Vector]:
     """Return the fields of a `Linear` without G, and the factor from sums to correlations.
 
-    The factor has shape (D,) and is 0 for constant columns; `squares` is the diagonal of the
-    comoment, `products` are those with the target.
+    Columns and target get unit variance; K responses are K rows of `products`. The factor has
+    shape (D,) and is 0 for constant columns; `squares` is the diagonal of the comoment.
     """
     mean, mean_low = means
     deviation = np.sqrt(squares / weight)

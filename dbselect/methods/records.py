@@ -53,15 +53,15 @@ def answer_type(method: str) -> pa.DataType:
     return _native.answers(no_records, method, "y", required).field("found").type
 
 
+_AS_OF = "it must be a DataFrame as of gram_by(table, by=[...])"
+
+
 def check_grams(grams: Any) -> None:
     """Refuse what is no frame of records; ArgumentError."""
     if not isinstance(grams, pl.DataFrame):
         raise ArgumentError(f"grams is {shown(grams)}; {_AS_OF}")
     if "gram" not in grams.columns:
         raise ArgumentError(f"grams has no column 'gram'; {_AS_OF}")
-
-
-_AS_OF = "it must be a DataFrame as of gram_by(table, by=[...])"
 
 
 def answered(

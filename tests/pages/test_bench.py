@@ -111,6 +111,17 @@ def test_a_run_that_ends_early_goes_on_where_it_ended(shares, tmp_path, capsys):
     assert not paths[1].exists()
 
 
+def test_figures_of_another_commit_are_measured_again(shares, tmp_path, capsys, monkeypatch):
+    paths = tmp_path / "page.md", tmp_path / "finished.json"
+    shares(0.0, 0.0, 0.2)
+    with pytest.raises(SystemExit):
+        page.main(SUBJECTS, [], *paths)
+    monkeypatch.setattr(page, "version", lambda: "another")
+    shares(0.0, 0.0, 0.0, 0.0)
+    page.main(SUBJECTS, [], *paths)
+    assert re.findall("## (.*)", capsys.readouterr().out) == ["Scans", "Scans", "Memory"]
+
+
 def test_every_part_is_of_a_subject_that_is_run():
     texts = {path.stem: path.read_text() for path in BENCH.glob("*.py")}
     listed = {name: re.search(r"^PARTS = \((.*)\)", text, re.M) for name, text in texts.items()}
